@@ -1,0 +1,83 @@
+# `make demo` and `make test` need nothing but Python 3.11 or newer: the first run
+# makes an environment in .venv, later runs use it until pyproject.toml changes.
+
+# Any of these will do; `make demo PYTHON=/path/to/python` names one.
+PYTHON ?=
+CANDIDATES = $(if $(PYTHON),$(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
+
+VENV = .venv
+BIN = $(VENV)/bin
+# --quiet twice: errors only.
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
+
+# The model libraries start as many threads as there are cores, in every test process;
+# with one each they do not wait for one another.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
+PARALLEL = -n auto --maxprocesses 4
+
+.PHONY: help demo test slow lint format clean
+
+help:
+	@echo "make demo    show on a small data set what spinney does"
+	@echo "make test    lint, types, and all tests that take a few minutes together"
+	@echo "make slow    the tests that take longer: slow, guarantee, benchmark"
+	@echo "make lint    ruff and mypy only"
+	@echo "make format  let ruff put the code into shape"
+	@echo "make clean   remove .venv and everything that was built"
+
+demo: $(VENV)/ready-for-demo
+	@$(BIN)/spinney demo
+
+test: lint
+# Compile once here rather than in every process of the tests.
+	@$(BIN)/spinney warm-up --quiet
+	$(PYTEST) $(PARALLEL)
+# Once more as plain Python, where an index out of range is an error and not a
+# wrong number.
+	NUMBA_DISABLE_JIT=1 $(PYTEST) $(PARALLEL) tests/runtime
+
+slow: $(VENV)/ready-for-test
+# pytest ends with 5 if no test is marked so.
+	$(PYTEST) -m "slow or guarantee or benchmark" || [ $$? -eq 5 ]
+
+lint: $(VENV)/ready-for-test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: $(VENV)/ready-for-test
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@chosen=; \
+	for python in $(CANDIDATES); do \
+	    if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	        2>/dev/null; then chosen="$$python"; break; fi; \
+	done; \
+	if [ -z "$$chosen" ]; then \
+	    echo "spinney needs Python 3.11 or newer; none was found among: $(CANDIDATES)."; \
+	    echo "Install one, or name it: make PYTHON=/path/to/python3.12 demo"; \
+	    exit 1; \
+	fi >&2; \
+	if ! "$$chosen" -c 'import ensurepip, venv' 2>/dev/null; then \
+	    echo "$$chosen has no venv module. Install it (on Debian and Ubuntu the"; \
+	    echo "package python3-venv), or name another Python: make PYTHON=... demo"; \
+	    exit 1; \
+	fi >&2; \
+	echo "Making an environment in $(VENV) with $$("$$chosen" --version)."; \
+	"$$chosen" -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(VENV)/ready-for-demo: pyproject.toml | $(BIN)/python
+	@echo "Installing spinney and what the demo needs (once; about a minute)."
+	@$(PIP_INSTALL) --editable '.[cli]'
+	@touch $@
+
+$(VENV)/ready-for-test: pyproject.toml | $(BIN)/python
+	@echo "Installing spinney and what the tests need (once; a few minutes)."
+	@$(PIP_INSTALL) --editable '.[test]'
+	@touch $@ $(VENV)/ready-for-demo
