@@ -1,0 +1,512 @@
+"""The one neutral representation of a trained ensemble.
+
+Readers make a `Forest` from a foreign model; everything else only sees a `Forest`.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spinney.errors import InvalidForestError, UnsupportedModelError
+from spinney.invariants import check_forest, tree_depths
+from spinney.links import class_probabilities
+
+if TYPE_CHECKING:
+    from spinney.runtime import Engine, RowPredictor
+
+LEAF = -1
+
+# More classes than any model has; keeps a forged number from filling the memory.
+MAX_OUTPUTS = 2**20
+
+# Values this close to zero count as zero where zero means "missing" (LightGBM's
+# constant, a float32, as the double it is compared as).
+ZERO_BAND = float(np.float32(1e-35))
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Forest:
+    """A trained ensemble of binary decision trees as flat, read-only arrays.
+
+    The nodes of tree ``t`` are ``tree_offsets[t]`` up to ``tree_offsets[t + 1]``, the
+    root first. At an inner node a row goes left if its value is at most the
+    threshold, right otherwise; NaN goes where `missing_left` says.
+
+    Most users get a forest from :func:`spinney.read_model`.
+
+    Parameters
+    ----------
+    tree_offsets : array of shape (n_trees + 1,), int64
+        Where the nodes of each tree begin, and the number of nodes at the end.
+    feature : array of shape (n_nodes,), int32
+        Column that an inner node looks at; -1 at a leaf.
+    threshold : array of shape (n_nodes,), float64
+        Largest value that goes left. Never NaN. Plus infinity sends every number
+        left (scikit-learn writes it where a split only parts missing values), minus
+        infinity sends left only minus infinity.
+    left, right : array of shape (n_nodes,), int32
+        Children as indices into the node arrays; -1 at a leaf.
+    value : array of shape (n_nodes, n_values), float64
+        What the tree contributes if it is stopped at this node, for inner nodes too.
+    n_features : int
+        Number of columns of a row.
+    aggregation : {"vote", "mean", "sum"}
+        How trees are put together: each votes for the class of its largest value, or
+        their values are averaged, or added.
+    missing_left : array of shape (n_nodes,), bool, optional
+        Whether NaN goes left. False everywhere if not given.
+    zero_is_missing : array of shape (n_nodes,), bool, optional
+        Nodes that treat zero (and numbers within 1e-35 of it) as missing.
+    category_set : array of shape (n_nodes,), int32, optional
+        For nodes that ask whether a value is in a set of categories: which set. -1 at
+        all other nodes. Members go left, NaN follows `missing_left`, all else goes
+        right.
+    category_offsets : array of shape (n_sets + 1,), int64, optional
+        Where the words of each set begin in `category_words`.
+    category_words : array, uint32, optional
+        Bit ``c % 32`` of word ``c // 32`` of a set says that category ``c`` is in it.
+    category_rule : {"truncate", "floor", "exact"}, default="exact"
+        What a number that is no integer means as a category: its integer part, the
+        integer below it, or nothing at all (in no set). Numbers that come out
+        negative or beyond the last word of a set are in no set.
+    tree_output : array of shape (n_trees,), int32, optional
+        For ensembles in which a tree adds to one of several outputs: which. The trees
+        then have one value per node. Otherwise every tree adds to all outputs.
+    n_outputs : int, optional
+        Number of outputs; by default the number of values per node.
+    n_node_samples : array of shape (n_nodes,), float64, optional
+        Number (or weight) of training rows at each node, where the source tells.
+    classes : array of shape (n_classes,), optional
+        Class labels; None for regression.
+    base_score : float or array of shape (n_outputs,), default=0.0
+        Raw score before any tree.
+    base_added : {"first", "last"}, default="first"
+        Whether the sum starts with the base score or ends with it; matters only for
+        the last bit.
+    link : {"identity", "logistic", "softmax", "logistic_each", "exp"}
+        From raw scores to probabilities (or to the prediction of a regressor).
+    link_scale : float, default=1.0
+        Factor inside the logistic curve.
+    decision_threshold : float, default=0.0
+        With a single output and two classes: the smallest raw score that means the
+        second class.
+    decides_by : {"raw", "probability"}, default="raw"
+        With several outputs: what the largest is taken of. The two differ only where
+        rounding makes two probabilities equal.
+    input_dtype : {"float32", "float64"}, default="float32"
+        Type that the library rounds rows to before it compares.
+    sum_dtype : {"float32", "float64"}, default="float64"
+        Type in which the library adds up the trees.
+    feature_names : sequence of str, optional
+        Names of the columns.
+    source : str, default=""
+        The kind of model this was read from, for people to read.
+
+    Notes
+    -----
+    A forest is checked once, when it is made: all indices in range, every node
+    reached exactly once from the root of its own tree, no cycles, no NaN among the
+    thresholds, shapes that fit. The error names the tree and the node.
+    """
+
+    tree_offsets: NDArray[np.int64]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    value: NDArray[np.float64]
+    n_features: int
+    aggregation: str
+    missing_left: NDArray[np.bool_] = None  # type: ignore[assignment]
+    zero_is_missing: NDArray[np.bool_] | None = None
+    category_set: NDArray[np.int32] | None = None
+    category_offsets: NDArray[np.int64] | None = None
+    category_words: NDArray[np.uint32] | None = None
+    category_rule: str = "exact"
+    tree_output: NDArray[np.int32] | None = None
+    n_outputs: int = None  # type: ignore[assignment]
+    n_node_samples: NDArray[np.float64] | None = None
+    classes: NDArray[Any] | None = None
+    base_score: NDArray[np.float64] = 0.0  # type: ignore[assignment]
+    base_added: str = "first"
+    link: str = "identity"
+    link_scale: float = 1.0
+    decision_threshold: float = 0.0
+    decides_by: str = "raw"
+    input_dtype: str = "float32"
+    sum_dtype: str = "float64"
+    feature_names: tuple[str, ...] | None = None
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__  # the dataclass is frozen for everyone else
+        for name, dtype in ARRAYS.items():
+            given = getattr(self, name)
+            if given is not None:
+                put(self, name, _read_only(given, dtype, name))
+        if self.missing_left is None:
+            nowhere = np.zeros(self.feature.shape)
+            put(self, "missing_left", _read_only(nowhere, bool, "missing_left"))
+        if self.value.ndim == 1:
+            put(self, "value", self.value.reshape(-1, 1))
+        if self.n_outputs is None:
+            put(self, "n_outputs", int(self.value.shape[1]))
+        if not 1 <= self.n_outputs <= MAX_OUTPUTS:
+            msg = f"n_outputs must be in [1, {MAX_OUTPUTS}], got {self.n_outputs}."
+            raise InvalidForestError(msg)
+        base = np.asarray(self.base_score, dtype=np.float64)
+        if base.shape not in ((), (1,), (self.n_outputs,)):
+            msg = (
+                f"base_score must be one number or {self.n_outputs}, one per output, "
+                f"got shape {base.shape}."
+            )
+            raise InvalidForestError(msg)
+        base = np.broadcast_to(base, (self.n_outputs,))
+        put(self, "base_score", _read_only(base, np.float64, "base_score"))
+        if self.classes is not None:
+            labels = np.array(self.classes)
+            labels.flags.writeable = False
+            put(self, "classes", labels)
+        if self.feature_names is not None:
+            put(self, "feature_names", tuple(map(str, self.feature_names)))
+        check_forest(self)
+        put(self, "_depths", tree_depths(self))
+        put(self, "_engine", None)
+        put(self, "_engine_lock", threading.Lock())
+
+    # A pickle (joblib, multiprocessing) carries the arrays and nothing compiled, and
+    # what comes out of one is checked like any other forest.
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    # ---------------------------------------------------------------- essentials
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.tree_offsets) - 1
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes of all trees together, leaves included."""
+        return len(self.feature)
+
+    @property
+    def classes_(self) -> NDArray[Any] | None:
+        """Class labels, or None if this is a regressor."""
+        return self.classes
+
+    @property
+    def depths(self) -> NDArray[np.int64]:
+        """Number of levels below the root of each tree; 0 for a single leaf."""
+        return self._depths  # type: ignore[attr-defined]
+
+    @property
+    def votes_by_class(self) -> bool:
+        """Whether a single tree of this forest votes for a class."""
+        return (
+            self.classes is not None
+            and self.tree_output is None
+            and self.aggregation in ("vote", "mean")
+            and self.value.shape[1] == len(self.classes)
+        )
+
+    @property
+    def positive_from(self) -> float:
+        """Smallest raw score that means the second class; infinite if there is none."""
+        return (
+            np.inf
+            if self.classes is not None and len(self.classes) == 1
+            else self.decision_threshold
+        )
+
+    def __repr__(self) -> str:
+        kind = "regression" if self.classes is None else f"{len(self.classes)} classes"
+        origin = f" from {self.source}" if self.source else ""
+        return (
+            f"<Forest{origin}: {self.n_trees:,} trees, {self.n_nodes:,} nodes, "
+            f"depth up to {int(self.depths.max())}, {self.n_features:,} features, "
+            f"{kind}, aggregation {self.aggregation!r}>"
+        )
+
+    # ---------------------------------------------------------------- asking
+
+    @property
+    def engine(self) -> Engine:
+        """The compiled runtime for this forest, laid out on first use."""
+        engine = self._engine  # type: ignore[attr-defined]
+        if engine is None:
+            from spinney.runtime import Engine
+
+            with self._engine_lock:  # type: ignore[attr-defined]
+                engine = self._engine  # type: ignore[attr-defined]
+                if engine is None:
+                    engine = Engine(self)
+                    object.__setattr__(self, "_engine", engine)
+        return engine
+
+    def predict(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[Any]:
+        """Answer as the original model does.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows. They are rounded to float32 if the original library does so.
+        n_jobs : int or None, default=None
+            Number of threads; None means one, -1 all cores.
+
+        Returns
+        -------
+        answers : ndarray of shape (n_rows,)
+            Class labels, or numbers if this is a regressor.
+        """
+        raw = self.engine.raw(X, n_jobs)
+        if self.classes is not None:
+            return self.classes[self.winners(raw)]
+        answers = np.exp(raw) if self.link == "exp" else raw
+        return answers[:, 0] if self.n_outputs == 1 else answers
+
+    def winners(self, raw: NDArray[np.floating]) -> NDArray[np.intp]:
+        """Return the class index that wins with these raw scores.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (n_rows, n_outputs)
+            Raw scores of a classifier.
+
+        Returns
+        -------
+        winners : ndarray of shape (n_rows,)
+            Indices into `classes_`. Of equal scores the first wins.
+        """
+        if self.n_outputs == 1:
+            threshold = raw.dtype.type(self.positive_from)
+            return (raw[:, 0] >= threshold).astype(np.intp)
+        if self.decides_by == "probability":
+            raw = class_probabilities(raw, self.link, self.link_scale)
+        return raw.argmax(axis=1)
+
+    def predict_proba(
+        self, X: ArrayLike, n_jobs: int | None = None
+    ) -> NDArray[np.floating]:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        n_jobs : int or None, default=None
+            Number of threads; None means one, -1 all cores.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_rows, n_classes)
+            In the order of `classes_`. With aggregation ``"vote"`` the share of the
+            trees that vote for each class.
+        """
+        if self.classes is None:
+            msg = "This forest is a regressor and has no classes. Use predict."
+            raise TypeError(msg)
+        raw = self.engine.raw(X, n_jobs)
+        if len(self.classes) == 1:
+            return raw
+        return class_probabilities(raw, self.link, self.link_scale)
+
+    def decision_function(
+        self, X: ArrayLike, n_jobs: int | None = None
+    ) -> NDArray[np.floating]:
+        """Return the raw scores: base score and trees put together, before the link.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        n_jobs : int or None, default=None
+            Number of threads; None means one, -1 all cores.
+
+        Returns
+        -------
+        raw : ndarray of shape (n_rows,) or (n_rows, n_outputs)
+            One column for a single output is returned without its second axis.
+        """
+        raw = self.engine.raw(X, n_jobs)
+        return raw[:, 0] if self.n_outputs == 1 else raw
+
+    def votes(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.integer]:
+        """Return the class index that each tree votes for.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        n_jobs : int or None, default=None
+            Number of threads; None means one, -1 all cores.
+
+        Returns
+        -------
+        votes : ndarray of shape (n_rows, n_trees)
+            Indices into `classes_`. A tree votes for its largest value, the first of
+            them if several are equal.
+        """
+        if not self.votes_by_class:
+            msg = (
+                f"The trees of this forest add to a score (aggregation "
+                f"{self.aggregation!r}); they do not vote for a class. Use scores."
+            )
+            raise UnsupportedModelError(msg)
+        return self.engine.votes(X, n_jobs)
+
+    def scores(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.float64]:
+        """Return what each tree contributes to the raw score.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        n_jobs : int or None, default=None
+            Number of threads; None means one, -1 all cores.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows, n_trees) or (n_rows, n_trees, n_outputs)
+            With a single output the last axis is left out. A tree that adds to one
+            of several outputs has zeros at the others. The sum over the trees plus
+            `base_score` is the raw score (the mean, with aggregation ``"mean"``).
+        """
+        return self.engine.scores(X, n_jobs)
+
+    def leaves(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.int32]:
+        """Return the leaf at which each row ends in each tree.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        n_jobs : int or None, default=None
+            Number of threads; None means one, -1 all cores.
+
+        Returns
+        -------
+        nodes : ndarray of shape (n_rows, n_trees), dtype=int32
+            Indices into the node arrays.
+        """
+        return self.engine.leaves(X, n_jobs)
+
+    def predictor(self) -> RowPredictor:
+        """Return a thin callable that answers one row at a time, for serving.
+
+        Returns
+        -------
+        predictor : callable
+            ``predictor(row)`` takes a one-dimensional, contiguous array of
+            `n_features` numbers of type `input_dtype` (float32 is always accepted)
+            and returns the label, or the number of a regressor. Nothing beyond type
+            and length is checked, which is what makes it fast.
+        """
+        return self.engine.predictor()
+
+    # ---------------------------------------------------------------- parts
+
+    def replace(self, **changes: Any) -> Forest:
+        """Return a copy with some parts changed, checked like any other forest.
+
+        Parameters
+        ----------
+        **changes : object
+            New values by the names of the constructor's parameters.
+
+        Returns
+        -------
+        forest : Forest
+            The changed copy.
+        """
+        return Forest(**(self.__getstate__() | changes))
+
+    def take(self, trees: ArrayLike) -> Forest:
+        """Return a forest of some of the trees, in the order given.
+
+        Parameters
+        ----------
+        trees : array-like of int
+            Tree indices, at least one; a tree may be taken several times.
+
+        Returns
+        -------
+        forest : Forest
+            All else, base score included, stays as it is. With aggregation
+            ``"mean"`` the mean is over the trees taken.
+        """
+        chosen = np.asarray(trees)
+        if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
+            msg = (
+                "trees must be a non-empty, one-dimensional array of tree indices, "
+                f"got {trees!r}."
+            )
+            raise ValueError(msg)
+        if chosen.min() < 0 or chosen.max() >= self.n_trees:
+            msg = (
+                f"trees must be between 0 and {self.n_trees - 1}, got "
+                f"{int(chosen.min())} to {int(chosen.max())}."
+            )
+            raise IndexError(msg)
+        starts, ends = self.tree_offsets[chosen], self.tree_offsets[chosen + 1]
+        sizes = ends - starts
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        shift = np.repeat(offsets[:-1] - starts, sizes)  # new index minus old index
+        nodes = np.arange(offsets[-1]) - shift
+        inner = self.feature[nodes] != LEAF
+        changes: dict[str, Any] = {"tree_offsets": offsets}
+        for name in ARRAYS_PER_NODE:
+            given = getattr(self, name)
+            if given is not None:
+                changes[name] = given[nodes]
+        for child in ("left", "right"):
+            changes[child] = np.where(inner, changes[child] + shift, LEAF)
+        if self.tree_output is not None:
+            changes["tree_output"] = self.tree_output[chosen]
+        return self.replace(**changes)
+
+
+ARRAYS_PER_NODE = {
+    "feature": np.int32,
+    "threshold": np.float64,
+    "left": np.int32,
+    "right": np.int32,
+    "value": np.float64,
+    "missing_left": np.bool_,
+    "zero_is_missing": np.bool_,
+    "category_set": np.int32,
+    "n_node_samples": np.float64,
+}
+ARRAYS = ARRAYS_PER_NODE | {
+    "tree_offsets": np.int64,
+    "tree_output": np.int32,
+    "category_offsets": np.int64,
+    "category_words": np.uint32,
+}
+
+
+def _read_only(given: ArrayLike, dtype: Any, name: str) -> NDArray[Any]:
+    """Return `given` as a contiguous array of `dtype` that nobody can write to."""
+    array = np.asarray(given)
+    wanted = np.dtype(dtype)
+    if array.dtype != wanted:
+        converted = array.astype(wanted)
+        # Integers and flags must survive the change of type; floats may gain digits.
+        if wanted.kind in "iu" and not np.array_equal(converted, array):
+            msg = f"{name} holds numbers that do not fit into {wanted.name}."
+            raise InvalidForestError(msg)
+        array = converted
+    elif array.flags.writeable:
+        array = array.copy()
+    array = np.ascontiguousarray(array)
+    array.flags.writeable = False
+    return array

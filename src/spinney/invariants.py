@@ -1,0 +1,263 @@
+"""What makes arrays a forest: checked once, when a `Forest` is made.
+
+Files can be forged, so nothing is taken on trust here: a forest that passes can be
+walked by compiled code that checks no index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import InvalidForestError
+from spinney.links import LINKS
+
+if TYPE_CHECKING:
+    from spinney.forest import Forest
+
+# Far deeper than any trained tree, and few enough levels to walk in a moment.
+MAX_DEPTH = 20_000
+MAX_NODES = 2**31 - 1
+
+CHOICES = {
+    "aggregation": ("vote", "mean", "sum"),
+    "category_rule": ("truncate", "floor", "exact"),
+    "base_added": ("first", "last"),
+    "link": LINKS,
+    "decides_by": ("raw", "probability"),
+    "input_dtype": ("float32", "float64"),
+    "sum_dtype": ("float32", "float64"),
+}
+
+
+def _refuse(msg: str) -> None:
+    raise InvalidForestError(msg)
+
+
+def _refuse_node(
+    forest: Forest, wrong: NDArray[np.bool_], what: str, values: NDArray | None = None
+) -> None:
+    """Raise, naming the first node where `wrong` is true, if there is one."""
+    if not wrong.any():
+        return
+    node = int(np.argmax(wrong))
+    tree = int(np.searchsorted(forest.tree_offsets, node, side="right")) - 1
+    got = "" if values is None else f", got {values[node].item()!r}"
+    start = int(forest.tree_offsets[tree])
+    _refuse(f"tree {tree}, node {node - start}: {what}{got}.")
+
+
+def check_forest(forest: Forest) -> None:
+    """Raise `InvalidForestError` unless `forest` can be walked without any check."""
+    _check_settings(forest)
+    _check_shapes(forest)
+    _check_offsets(forest)
+    _check_nodes(forest)
+    _check_categories(forest)
+    _check_outputs(forest)
+
+
+def _check_settings(forest: Forest) -> None:
+    for name, choices in CHOICES.items():
+        if getattr(forest, name) not in choices:
+            _refuse(f"{name} must be one of {choices}, got {getattr(forest, name)!r}.")
+    if not 1 <= forest.n_features < 2**31:
+        _refuse(f"n_features must be at least 1, got {forest.n_features}.")
+    if not np.isfinite(forest.link_scale):
+        _refuse(f"link_scale must be finite, got {forest.link_scale}.")
+    if not np.isfinite(forest.decision_threshold):
+        _refuse(f"decision_threshold must be finite, got {forest.decision_threshold}.")
+    names = forest.feature_names
+    if names is not None and len(names) != forest.n_features:
+        _refuse(
+            f"feature_names must have {forest.n_features} entries, one per column, "
+            f"got {len(names)}."
+        )
+
+
+def _check_shapes(forest: Forest) -> None:
+    if forest.feature.ndim != 1 or not 1 <= forest.n_nodes <= MAX_NODES:
+        _refuse(
+            "feature must be a one-dimensional array with at least one node, got "
+            f"shape {forest.feature.shape}."
+        )
+    per_node = (
+        "threshold",
+        "left",
+        "right",
+        "missing_left",
+        "zero_is_missing",
+        "category_set",
+        "n_node_samples",
+    )
+    for name in per_node:
+        array = getattr(forest, name)
+        if array is not None and array.shape != forest.feature.shape:
+            _refuse(
+                f"{name} must have one entry for each of the {forest.n_nodes} nodes, "
+                f"got shape {array.shape}."
+            )
+    if forest.value.ndim != 2 or forest.value.shape[0] != forest.n_nodes:
+        _refuse(
+            f"value must have one row for each of the {forest.n_nodes} nodes, got "
+            f"shape {forest.value.shape}."
+        )
+    if forest.value.shape[1] < 1:
+        _refuse("value must have at least one column.")
+
+
+def _check_offsets(forest: Forest) -> None:
+    offsets = forest.tree_offsets
+    if offsets.ndim != 1 or len(offsets) < 2:
+        _refuse("a forest needs at least one tree, got none.")
+    if offsets[0] != 0 or offsets[-1] != forest.n_nodes:
+        _refuse(
+            f"tree_offsets must run from 0 to the number of nodes, {forest.n_nodes}, "
+            f"got {int(offsets[0])} to {int(offsets[-1])}."
+        )
+    # Compared, not subtracted: a difference of forged numbers could wrap around.
+    empty = offsets[1:] <= offsets[:-1]
+    if empty.any():
+        _refuse(f"tree {int(np.argmax(empty))}: must have at least one node.")
+
+
+def _check_nodes(forest: Forest) -> None:
+    feature, left, right = forest.feature, forest.left, forest.right
+    leaf = feature == -1
+    wrong = (feature < -1) | (feature >= forest.n_features)
+    what = f"feature must be -1 (leaf) or below {forest.n_features}"
+    _refuse_node(forest, wrong, what, feature)
+    _refuse_node(
+        forest, np.isnan(forest.threshold), "the threshold must be a number, got NaN"
+    )
+    _refuse_node(
+        forest,
+        np.logical_not(np.isfinite(forest.value).all(axis=1)),
+        "values must be finite numbers, got NaN or infinity",
+    )
+    if forest.n_node_samples is not None:
+        wrong = ~(np.isfinite(forest.n_node_samples) & (forest.n_node_samples >= 0))
+        what = "the number of training rows must be finite and not negative"
+        _refuse_node(forest, wrong, what, forest.n_node_samples)
+
+    sizes = np.diff(forest.tree_offsets)
+    start = np.repeat(forest.tree_offsets[:-1], sizes)
+    end = np.repeat(forest.tree_offsets[1:], sizes)
+    for name, child in (("left", left), ("right", right)):
+        what = f"a leaf must have {name} child -1"
+        _refuse_node(forest, leaf & (child != -1), what, child)
+        # The root is nobody's child, hence "<=".
+        wrong = ~leaf & ((child <= start) | (child >= end))
+        _refuse_node(forest, wrong, f"{name} child outside its own tree", child)
+    parents = np.bincount(left[~leaf], minlength=forest.n_nodes)
+    parents += np.bincount(right[~leaf], minlength=forest.n_nodes)
+    parents[forest.tree_offsets[:-1]] += 1  # each root counts as reached
+    _refuse_node(forest, parents > 1, "reached from more than one parent")
+    _refuse_node(forest, parents < 1, "not reached from any parent")
+    # With one parent each, nodes that no root reaches lie on a cycle of their own.
+    reached = np.zeros(forest.n_nodes, dtype=bool)
+    for level in _levels(forest):
+        reached[level] = True
+    _refuse_node(forest, ~reached, "lies on a cycle, or below one")
+
+
+def _levels(forest: Forest) -> Iterator[NDArray[np.integer]]:
+    """Yield the nodes of all trees level by level, the roots first."""
+    level = forest.tree_offsets[:-1]
+    depth = 0
+    while level.size:
+        if depth > MAX_DEPTH:
+            _refuse(f"trees may have at most {MAX_DEPTH:,} levels, got more.")
+        yield level
+        level = level[forest.left[level] != -1]
+        level = np.concatenate([forest.left[level], forest.right[level]])
+        depth += 1
+
+
+def tree_depths(forest: Forest) -> NDArray[np.int64]:
+    """Return the number of levels below the root of each tree of a valid forest."""
+    depths = np.zeros(forest.n_trees, dtype=np.int64)
+    for depth, level in enumerate(_levels(forest)):
+        trees = np.searchsorted(forest.tree_offsets, level, side="right") - 1
+        depths[trees] = depth
+    depths.flags.writeable = False
+    return depths
+
+
+def _check_categories(forest: Forest) -> None:
+    parts = (forest.category_set, forest.category_offsets, forest.category_words)
+    if all(part is None for part in parts):
+        return
+    chosen, offsets, words = parts
+    if chosen is None or offsets is None or words is None:
+        _refuse(
+            "category_set, category_offsets and category_words belong together: give "
+            "all three or none."
+        )
+        return
+    if offsets.ndim != 1 or words.ndim != 1 or len(offsets) < 1:
+        _refuse("category_offsets and category_words must have one dimension.")
+    if (
+        offsets[0] != 0
+        or offsets[-1] != len(words)
+        or (offsets[1:] < offsets[:-1]).any()
+    ):
+        _refuse(
+            f"category_offsets must rise from 0 to the number of words, {len(words)}."
+        )
+    n_sets = len(offsets) - 1
+    wrong = (chosen < -1) | (chosen >= n_sets)
+    _refuse_node(forest, wrong, f"category_set must be -1 or below {n_sets}", chosen)
+    wrong = (chosen != -1) & (forest.feature == -1)
+    _refuse_node(forest, wrong, "a leaf cannot have a category set", chosen)
+
+
+def _check_outputs(forest: Forest) -> None:
+    n_values = forest.value.shape[1]
+    if forest.tree_output is None:
+        if n_values != forest.n_outputs:
+            _refuse(
+                f"value must have {forest.n_outputs} columns, one per output, got "
+                f"{n_values}."
+            )
+    else:
+        if n_values != 1:
+            _refuse(
+                "with tree_output each node has a single value, got "
+                f"{n_values} columns."
+            )
+        if forest.tree_output.shape != (forest.n_trees,):
+            _refuse(
+                f"tree_output must have one entry for each of the {forest.n_trees} "
+                f"trees, got shape {forest.tree_output.shape}."
+            )
+        wrong = (forest.tree_output < 0) | (forest.tree_output >= forest.n_outputs)
+        if wrong.any():
+            tree = int(np.argmax(wrong))
+            _refuse(
+                f"tree {tree}: tree_output must be between 0 and "
+                f"{forest.n_outputs - 1}, got {int(forest.tree_output[tree])}."
+            )
+    if not np.isfinite(forest.base_score).all():
+        _refuse(f"base_score must be finite, got {forest.base_score.tolist()}.")
+    if forest.classes is None:
+        if forest.aggregation == "vote":
+            _refuse("a vote needs classes, got none.")
+        if forest.link not in ("identity", "exp"):
+            _refuse(f"link {forest.link!r} needs classes, got none.")
+        return
+    n_classes = len(forest.classes)
+    if forest.classes.ndim != 1 or n_classes < 1:
+        _refuse("classes must be a one-dimensional array with at least one label.")
+    if forest.link == "exp":
+        _refuse("link 'exp' is for regressors, and this forest has classes.")
+    if n_classes != forest.n_outputs and (n_classes, forest.n_outputs) != (2, 1):
+        _refuse(
+            f"{n_classes} classes need {n_classes} outputs (two classes may have a "
+            f"single one), got {forest.n_outputs}."
+        )
+    if forest.aggregation == "vote" and not forest.votes_by_class:
+        _refuse("a vote needs one value per class at every node.")

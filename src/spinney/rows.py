@@ -1,0 +1,160 @@
+"""Rows as they come from a caller, made into the arrays that kernels take."""
+
+from __future__ import annotations
+
+import reprlib
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def as_rows(X: Any, n_features: int, dtype: np.dtype) -> NDArray[np.floating]:
+    """Return `X` as a two-dimensional array of the type a forest compares in.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, n_features)
+        Numbers: floats, integers or booleans; NaN and infinities are welcome. Missing
+        values of a data frame become NaN.
+    n_features : int
+        Number of columns that the forest was trained on.
+    dtype : dtype
+        ``float32``: rows are rounded to float32, as the library of the forest does
+        it. ``float64``: float64 rows keep their full precision, and float32 rows stay
+        as they are, because the comparison comes out the same.
+
+    Returns
+    -------
+    rows : ndarray of shape (n_rows, n_features), dtype float32 or float64
+        C-contiguous and aligned. `X` itself where it already is that, so never
+        written to.
+
+    Raises
+    ------
+    TypeError
+        If `X` holds something other than real numbers, or hides some of them.
+    ValueError
+        If `X` has another shape.
+    """
+    _refuse_hidden_values(X)
+    try:
+        rows = np.asarray(X)
+    except ValueError as error:
+        msg = f"X must be a table with rows of equal length: {error}"
+        raise ValueError(msg) from error
+    if rows.dtype.kind == "O":
+        rows = _numbers_from_objects(rows)
+    if rows.dtype.kind not in "fiub":
+        msg = (
+            f"X must hold real numbers, got an array of dtype {rows.dtype}. "
+            "Encode texts, dates and complex values as numbers, in the way the model "
+            "was trained."
+        )
+        raise TypeError(msg)
+    if rows.ndim != 2:
+        msg = f"X must have two dimensions (rows, features), got {rows.ndim}."
+        if rows.ndim == 1 and rows.size:
+            msg += " Write X.reshape(1, -1) for a single row."
+        elif rows.ndim == 1:
+            msg += f" No rows at all are np.empty((0, {n_features}))."
+        else:
+            msg += " Each row is one case, each column one feature."
+        raise ValueError(msg)
+    if rows.shape[1] != n_features:
+        msg = (
+            f"X has {rows.shape[1]} features, but the forest was trained on "
+            f"{n_features}. Pass the same columns, in the same order."
+        )
+        raise ValueError(msg)
+    wanted: type[np.floating] = np.float64
+    if dtype == np.float32 or rows.dtype in (np.float32, np.float16):
+        wanted = np.float32
+    # A float64 beyond the range of float32 becomes an infinity, which compares the
+    # same way with every finite float32 threshold. A signalling NaN stays a NaN.
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return np.require(rows, dtype=wanted, requirements=["C", "A"])
+
+
+def refuse_shuffled_columns(X: Any, feature_names: tuple[str, ...] | None) -> None:
+    """Raise if a data frame has the columns of the model, but in another order.
+
+    Other names are none of our business: many models carry made-up ones.
+    """
+    columns = getattr(X, "columns", None)
+    if feature_names is None or columns is None:
+        return
+    given = tuple(map(str, columns))
+    if given != feature_names and sorted(given) == sorted(feature_names):
+        place = next(
+            i
+            for i, (got, wanted) in enumerate(zip(given, feature_names, strict=True))
+            if got != wanted
+        )
+        msg = (
+            "X has the columns of the model in another order: column "
+            f"{place} is {given[place]!r}, the model was trained with "
+            f"{feature_names[place]!r} there. Pass X[list(forest.feature_names)]."
+        )
+        raise ValueError(msg)
+
+
+def _refuse_hidden_values(X: Any) -> None:
+    """Raise for containers whose values NumPy would read as something else."""
+    if hasattr(X, "tocsr"):
+        msg = (
+            "X is a sparse matrix, and spinney reads dense rows only. "
+            "Pass X.toarray(), a block of rows at a time if it is large."
+        )
+        raise TypeError(msg)
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        msg = (
+            "X is a masked array, and NumPy would read the values behind the mask. "
+            "Pass X.filled(np.nan) if masked means missing."
+        )
+        raise TypeError(msg)
+    # A category of a data frame is a label to some models and a code to others.
+    if hasattr(X, "iloc") and hasattr(X, "columns"):
+        for name, kind in zip(X.columns, X.dtypes, strict=True):
+            if str(kind) == "category":
+                msg = (
+                    f"X must hold real numbers, but column {name!r} is of dtype "
+                    "category. Pass the numbers that the model was trained on: the "
+                    "category values for scikit-learn, their codes for LightGBM and "
+                    "XGBoost."
+                )
+                raise TypeError(msg)
+
+
+def _numbers_from_objects(objects: NDArray[Any]) -> NDArray[np.float64]:
+    """Return an array of Python objects as float64, or say why that is impossible."""
+    for kind in {type(value) for value in objects.ravel()}:
+        if _is_missing(kind) or (
+            issubclass(kind, (Real, Decimal, np.bool_))
+            and not issubclass(kind, np.timedelta64)  # a NumPy integer, of all things
+        ):
+            continue
+        first = next(
+            index for index in np.ndindex(objects.shape) if type(objects[index]) is kind
+        )
+        place = f" in row {first[0]}, column {first[1]}" if len(first) == 2 else ""
+        msg = (
+            f"X must hold real numbers, got {reprlib.repr(objects[first])} "
+            f"({kind.__name__}){place}. Encode texts, dates and the like as numbers, "
+            "in the way the model was trained."
+        )
+        raise TypeError(msg)
+    missing = np.array([_is_missing(type(value)) for value in objects.ravel()], bool)
+    known = np.where(missing.reshape(objects.shape), np.nan, objects)
+    try:
+        return known.astype(np.float64)
+    except OverflowError as error:
+        msg = f"X holds an integer beyond the range of float64: {error}."
+        raise ValueError(msg) from error
+
+
+def _is_missing(kind: type) -> bool:
+    """Whether `kind` is the type of None or of pandas.NA."""
+    return kind is type(None) or kind.__name__ == "NAType"

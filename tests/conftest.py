@@ -1,0 +1,44 @@
+"""Settings and fitted models that all tests share."""
+
+from __future__ import annotations
+
+import os
+
+import numba
+import pytest
+from hypothesis import HealthCheck, settings
+from sklearn.ensemble import RandomForestClassifier
+
+import datasets
+
+# Kernels that run as plain Python are about a hundred times slower.
+N_EXAMPLES = 12 if numba.config.DISABLE_JIT else 100
+
+# The first example of a test may compile a kernel, so no example has a time limit.
+settings.register_profile(
+    "default",
+    deadline=None,
+    max_examples=N_EXAMPLES,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+# The same examples on every run: a red run is about the change, not about the dice.
+settings.register_profile(
+    "ci", settings.get_profile("default"), derandomize=True, print_blob=True
+)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_configure(config):
+    # Compiled integers wrap around in silence; the same lines as plain Python warn.
+    if numba.config.DISABLE_JIT:
+        config.addinivalue_line(
+            "filterwarnings", "ignore:overflow encountered in scalar:RuntimeWarning"
+        )
+
+
+@pytest.fixture(scope="session")
+def cancer_model():
+    """A fully grown random forest of scikit-learn, and the rows it was trained on."""
+    X, y = datasets.bundled("breast_cancer")
+    model = RandomForestClassifier(n_estimators=25, random_state=0).fit(X, y)
+    return model, X
