@@ -1,0 +1,301 @@
+"""A forest ready to be asked: layouts, tables of values, threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
+
+from spinney.rows import as_rows, refuse_shuffled_columns
+from spinney.runtime.kernels import (
+    BLOCK_BYTES,
+    BLOCK_ROWS,
+    add_trees,
+    class_of_row,
+    find_payloads,
+    score_of_row,
+)
+from spinney.runtime.layout import Layout, fits_32_bits, lay_out
+
+if TYPE_CHECKING:
+    from spinney.forest import Forest
+
+# Fewer rows than this are not worth handing to a second thread.
+MIN_ROWS_PER_THREAD = 256
+
+
+class Engine:
+    """Evaluates one forest with compiled kernels.
+
+    Safe to use from several threads at once: layouts are made under a lock and never
+    change, and all scratch memory belongs to the call. The kernels release Python's
+    global lock.
+
+    Parameters
+    ----------
+    forest : Forest
+        The forest.
+    """
+
+    def __init__(self, forest: Forest) -> None:
+        self.forest = forest
+        self._lock = threading.Lock()
+        self._layouts: dict[tuple[type, bool], Layout] = {}
+        self._tables: dict[type, NDArray[np.floating]] = {}
+        output = forest.tree_output
+        self.tree_output: NDArray[np.int64] = (
+            np.full(forest.n_trees, -1, dtype=np.int64)
+            if output is None
+            else output.astype(np.int64)
+        )
+        per_output = (
+            np.full(forest.n_outputs, forest.n_trees)
+            if output is None
+            else np.maximum(np.bincount(output, minlength=forest.n_outputs), 1)
+        )
+        self.sum_dtype = np.dtype(forest.sum_dtype)
+        self.trees_per_output = per_output.astype(self.sum_dtype)
+        self.is_narrow = fits_32_bits(forest)
+
+    # ---------------------------------------------------------------- preparation
+
+    def rows(self, X: ArrayLike) -> NDArray[np.floating]:
+        """Return `X` as the kernels take it."""
+        forest = self.forest
+        refuse_shuffled_columns(X, forest.feature_names)
+        rows = as_rows(X, forest.n_features, np.dtype(forest.input_dtype))
+        return rows if self.is_narrow else rows.astype(np.float64, copy=False)
+
+    def layout(self, dtype: type[np.floating], share_leaves: bool = True) -> Layout:
+        """Return the layout for rows of `dtype`, made on first use."""
+        key = (dtype, share_leaves)
+        with self._lock:
+            if key not in self._layouts:
+                self._layouts[key] = lay_out(self.forest, dtype, share_leaves)
+            return self._layouts[key]
+
+    def table(self, layout: Layout, dtype: type[np.floating]) -> NDArray[np.floating]:
+        """Return what each payload of the layout for `dtype` adds to the raw scores."""
+        forest = self.forest
+        with self._lock:
+            if dtype not in self._tables:
+                values = forest.value[layout.payload_node]
+                if forest.aggregation == "vote":
+                    winner = values.argmax(axis=1)
+                    values = np.zeros_like(values)
+                    values[np.arange(len(values)), winner] = 1.0
+                self._tables[dtype] = np.ascontiguousarray(values, dtype=self.sum_dtype)
+            return self._tables[dtype]
+
+    # ---------------------------------------------------------------- answers
+
+    def raw(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.floating]:
+        """Return the raw scores, base score included.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        n_jobs : int or None, default=None
+            Number of threads; None means one, -1 all cores.
+
+        Returns
+        -------
+        raw : ndarray of shape (n_rows, n_outputs)
+            In the type in which the original library adds up the trees.
+        """
+        rows = self.rows(X)
+        layout = self.layout(rows.dtype.type)
+        table = self.table(layout, rows.dtype.type)
+        block = _rows_per_block(layout, rows)
+        total = np.zeros((len(rows), self.forest.n_outputs), dtype=self.sum_dtype)
+        if self.forest.base_added == "first":
+            total += self.forest.base_score.astype(self.sum_dtype)
+
+        def evaluate(start: int, end: int) -> None:
+            add_trees(
+                rows[start:end],
+                layout,
+                block,
+                table,
+                self.tree_output,
+                total[start:end],
+            )
+
+        _in_threads(evaluate, len(rows), n_jobs)
+        if self.forest.aggregation != "sum":
+            total /= self.trees_per_output
+        if self.forest.base_added == "last":
+            total += self.forest.base_score.astype(self.sum_dtype)
+        return total
+
+    def _payloads(
+        self, X: ArrayLike, n_jobs: int | None, share_leaves: bool
+    ) -> tuple[NDArray[np.int32], Layout]:
+        """Return the payload of every row in every tree, and the layout it is of."""
+        rows = self.rows(X)
+        layout = self.layout(rows.dtype.type, share_leaves)
+        block = _rows_per_block(layout, rows)
+        payloads = np.empty((len(rows), self.forest.n_trees), dtype=np.int32)
+
+        def evaluate(start: int, end: int) -> None:
+            find_payloads(rows[start:end], layout, block, payloads[start:end])
+
+        _in_threads(evaluate, len(rows), n_jobs)
+        return payloads, layout
+
+    def leaves(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.int32]:
+        """Return the leaf at which each row ends in each tree, as node indices."""
+        payloads, layout = self._payloads(X, n_jobs, share_leaves=False)
+        return layout.payload_node.astype(np.int32)[payloads]
+
+    def votes(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.integer]:
+        """Return the class index that each tree votes for."""
+        payloads, layout = self._payloads(X, n_jobs, share_leaves=True)
+        winner = self.forest.value[layout.payload_node].argmax(axis=1)
+        dtype = np.uint8 if self.forest.n_outputs <= 256 else np.int32
+        return winner.astype(dtype)[payloads]
+
+    def scores(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.float64]:
+        """Return what each tree adds to the raw scores."""
+        forest = self.forest
+        payloads, layout = self._payloads(X, n_jobs, share_leaves=True)
+        values = forest.value[layout.payload_node]
+        if forest.n_outputs == 1:
+            return values[:, 0][payloads]
+        if forest.tree_output is None:
+            return values[payloads]
+        scores = np.zeros((*payloads.shape, forest.n_outputs))
+        trees = np.arange(forest.n_trees)
+        scores[:, trees, forest.tree_output] = values[:, 0][payloads]
+        return scores
+
+    def predictor(self) -> RowPredictor:
+        """Return a thin callable that answers one row at a time."""
+        return RowPredictor(self)
+
+
+class RowPredictor:
+    """Answers one row at a time, with as little as possible around the kernel.
+
+    Parameters
+    ----------
+    engine : Engine
+        The engine of the forest.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        forest = engine.forest
+        self._forest = forest
+        self._shape = (forest.n_features,)
+        self._labels = [] if forest.classes is None else list(forest.classes)
+        dtypes: list[type[np.floating]] = [np.float32]
+        if forest.input_dtype == "float64":
+            dtypes.append(np.float64)
+        # Other rows and other forests take the way of the batches, which knows all.
+        quick = engine.is_narrow and not engine.layout(np.float32).walk.is_special
+        quick &= forest.classes is not None or forest.n_outputs == 1
+        self._arguments = (
+            {np.dtype(dtype): self._kernel_arguments(engine, dtype) for dtype in dtypes}
+            if quick
+            else {}
+        )
+
+    def _kernel_arguments(
+        self, engine: Engine, dtype: type[np.floating]
+    ) -> tuple[Any, ...]:
+        """Return all that the kernel needs beside the row."""
+        forest = self._forest
+        layout = engine.layout(dtype)
+        walk = layout.walk
+        ends = np.zeros((3, forest.n_outputs), dtype=engine.sum_dtype)
+        ends[2 if forest.base_added == "last" else 0] = forest.base_score
+        ends[1] = 1 if forest.aggregation == "sum" else engine.trees_per_output
+        arguments = (
+            layout.columns,
+            walk.threshold,
+            walk.link,
+            walk.payload,
+            walk.root,
+            walk.child_shift,
+            walk.column_mask,
+            int(walk.depth.max()),
+            engine.table(layout, dtype),
+            engine.tree_output,
+            ends,
+        )
+        if forest.classes is None:
+            return arguments
+        margin = 0.0
+        if forest.decides_by == "probability":
+            # Scores this far apart have different probabilities even in float32.
+            # Logistic curves can be equal at any distance, once they reach one.
+            margin = 1e-3 if forest.link == "softmax" else np.inf
+        return (*arguments, forest.positive_from, margin)
+
+    def __call__(self, row: NDArray[np.floating]) -> Any:
+        """Return the label (or the number) for one row.
+
+        Parameters
+        ----------
+        row : ndarray of shape (n_features,)
+            One row: float32, or float64 where the original library compares float64.
+        """
+        try:
+            arguments = self._arguments[row.dtype]
+        except (AttributeError, KeyError):
+            return self._answer_checked(row)
+        if row.shape != self._shape:
+            return self._answer_checked(row)
+        if not self._labels:
+            score = score_of_row(row, *arguments)
+            return np.exp(score) if self._forest.link == "exp" else score
+        winner = class_of_row(row, *arguments)
+        return self._labels[winner] if winner >= 0 else self._answer_checked(row)
+
+    def _answer_checked(self, row: Any) -> Any:
+        """Answer rows that the quick way does not take, or say what is wrong."""
+        row = np.asarray(row)
+        if row.shape != self._shape:
+            msg = (
+                f"predictor takes one row of {self._shape[0]} numbers, got shape "
+                f"{row.shape}. Use predict for several rows."
+            )
+            raise ValueError(msg)
+        return self._forest.predict(row.reshape(1, -1))[0]
+
+
+def _rows_per_block(layout: Layout, rows: NDArray[np.floating]) -> int:
+    """Return how many rows of this width are evaluated tree by tree at a time."""
+    width = (len(layout.columns) + 1) * rows.itemsize
+    return max(512, min(BLOCK_ROWS, BLOCK_BYTES // width // 64 * 64))
+
+
+def _in_threads(
+    evaluate: Callable[[int, int], None], n_rows: int, n_jobs: int | None
+) -> None:
+    """Call `evaluate(start, end)` on shares of the rows, in threads if it pays."""
+    if n_rows == 0:
+        return
+    n_threads = 1
+    if n_jobs is not None and n_rows >= 2 * MIN_ROWS_PER_THREAD:
+        n_threads = min(effective_n_jobs(n_jobs), n_rows // MIN_ROWS_PER_THREAD)
+    if n_threads == 1:
+        evaluate(0, n_rows)
+        return
+    # Shares of whole words of rows, so that a share is no worse to slice.
+    bounds = np.linspace(0, n_rows, n_threads + 1).astype(int)
+    bounds[1:-1] = bounds[1:-1] // 64 * 64
+    with ThreadPoolExecutor(n_threads) as pool:
+        shares = [
+            pool.submit(evaluate, int(start), int(end))
+            for start, end in pairwise(bounds)
+        ]
+        for share in shares:
+            share.result()

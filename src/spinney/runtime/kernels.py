@@ -1,0 +1,673 @@
+"""Kernels that evaluate all trees of a forest.
+
+Every kernel takes validated, C-contiguous arrays and checks nothing: validation is
+the caller's task. All of them live in this one file because Numba's on-disk cache does
+not notice a change in a function imported from another file.
+
+No fastmath anywhere: it would let the compiler drop the tests for NaN, and missing
+values would be sent the wrong way without any error. Indices are unsigned throughout,
+which spares the test for negative ones; Numba makes a float of a mixed sum of signed
+and unsigned integers, hence the many ``u(...)``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from spinney.forest import ZERO_BAND
+from spinney.runtime.layout import (
+    CATEGORICAL,
+    MISSING_LEFT,
+    ZERO_IS_MISSING,
+    Categories,
+    Layout,
+    Sliced,
+    Walk,
+)
+
+u = np.uint64
+
+# Rows per block: enough that a tree fetched from a distant cache serves many rows, few
+# enough that the rows themselves stay in a near one.
+BLOCK_ROWS = 4096
+BLOCK_BYTES = 262_144
+
+# Fewer rows are better taken one by one through eight trees at a time.
+MIN_BLOCK_ROWS = 48
+
+# Levels walked before rows that have arrived are sorted out, and again after that.
+FIRST_LEVELS = 16
+MORE_LEVELS = 8
+
+# Multiplying eight bytes of 0 or 1 by this puts them side by side as the top byte.
+GATHER_BITS = u(0x0102040810204080)
+
+# The other way round: eight bits of a byte as eight bytes of 0 or 1.
+SPREAD_BITS = np.array(
+    [sum((byte >> bit & 1) << (8 * bit) for bit in range(8)) for byte in range(256)],
+    dtype=np.uint64,
+)
+
+
+@njit(cache=True, nogil=True)
+def _in_set(x, which, categories):
+    """Whether the number `x`, not NaN, is a member of a set of categories."""
+    if categories.rule == 2 and x != np.floor(x):
+        return False
+    # Truncation only differs from rounding down between -1 and 0.
+    category = np.trunc(x) if categories.rule == 0 else np.floor(x)
+    start = categories.offsets[which]
+    end = categories.offsets[which + 1]
+    if not (category >= 0 and category < 32.0 * (end - start)):
+        return False
+    code = np.int64(category)
+    word = np.int64(categories.words[start + (code >> 5)])
+    return (word >> (code & 31)) & 1 == 1
+
+
+@njit(cache=True, nogil=True)
+def _goes_right(x, threshold, which, kind, categories):
+    """Whether `x` goes right at a node of any kind."""
+    if x != x or (kind & ZERO_IS_MISSING != 0 and abs(x) <= ZERO_BAND):
+        return kind & MISSING_LEFT == 0
+    if kind & CATEGORICAL != 0:
+        return not _in_set(x, which, categories)
+    return x > threshold
+
+
+@njit(cache=True, nogil=True)
+def _load_rows(X, first, n_rows, columns, rows):
+    """Copy the columns in use of some rows; tell whether there is a NaN among them.
+
+    Each row is followed by minus infinity, the column that leaves look at.
+    """
+    n_columns = columns.shape[0]
+    stride = n_columns + 1
+    any_nan = False
+    for r in range(n_rows):
+        for c in range(n_columns):
+            x = X[first + r, columns[c]]
+            rows[r * stride + c] = x
+            any_nan |= x != x
+        rows[r * stride + n_columns] = -np.inf
+    return any_nan
+
+
+@njit(cache=True, nogil=True)
+def _walk_levels(rows, stride, walk, root, n_levels, missing, active, n_active, node):
+    """Take some rows `n_levels` down a tree, eight at a time.
+
+    Eight independent walks hide one another's waiting for memory. `active` must be
+    readable up to the next multiple of eight.
+    """
+    one, two = u(1), u(2)
+    threshold = walk.threshold[two * root :]
+    link = walk.link[two * root :]
+    shift, mask = walk.child_shift, walk.column_mask
+    missing_bit = shift - one
+    for k in range(0, n_active, 8):
+        r0, r1 = u(active[k]), u(active[k + 1])
+        r2, r3 = u(active[k + 2]), u(active[k + 3])
+        r4, r5 = u(active[k + 4]), u(active[k + 5])
+        r6, r7 = u(active[k + 6]), u(active[k + 7])
+        s0, s1, s2, s3 = r0 * stride, r1 * stride, r2 * stride, r3 * stride
+        s4, s5, s6, s7 = r4 * stride, r5 * stride, r6 * stride, r7 * stride
+        i0, i1, i2, i3 = u(node[r0]), u(node[r1]), u(node[r2]), u(node[r3])
+        i4, i5, i6, i7 = u(node[r4]), u(node[r5]), u(node[r6]), u(node[r7])
+        if not missing:
+            for _ in range(n_levels):
+                w0, w1 = link[two * i0 + one], link[two * i1 + one]
+                w2, w3 = link[two * i2 + one], link[two * i3 + one]
+                w4, w5 = link[two * i4 + one], link[two * i5 + one]
+                w6, w7 = link[two * i6 + one], link[two * i7 + one]
+                i0 = (w0 >> shift) + u(rows[s0 + (w0 & mask)] > threshold[two * i0])
+                i1 = (w1 >> shift) + u(rows[s1 + (w1 & mask)] > threshold[two * i1])
+                i2 = (w2 >> shift) + u(rows[s2 + (w2 & mask)] > threshold[two * i2])
+                i3 = (w3 >> shift) + u(rows[s3 + (w3 & mask)] > threshold[two * i3])
+                i4 = (w4 >> shift) + u(rows[s4 + (w4 & mask)] > threshold[two * i4])
+                i5 = (w5 >> shift) + u(rows[s5 + (w5 & mask)] > threshold[two * i5])
+                i6 = (w6 >> shift) + u(rows[s6 + (w6 & mask)] > threshold[two * i6])
+                i7 = (w7 >> shift) + u(rows[s7 + (w7 & mask)] > threshold[two * i7])
+        else:
+            for _ in range(n_levels):
+                w0, w1 = link[two * i0 + one], link[two * i1 + one]
+                w2, w3 = link[two * i2 + one], link[two * i3 + one]
+                w4, w5 = link[two * i4 + one], link[two * i5 + one]
+                w6, w7 = link[two * i6 + one], link[two * i7 + one]
+                x0, x1 = rows[s0 + (w0 & mask)], rows[s1 + (w1 & mask)]
+                x2, x3 = rows[s2 + (w2 & mask)], rows[s3 + (w3 & mask)]
+                x4, x5 = rows[s4 + (w4 & mask)], rows[s5 + (w5 & mask)]
+                x6, x7 = rows[s6 + (w6 & mask)], rows[s7 + (w7 & mask)]
+                m0, m1 = ~(w0 >> missing_bit) & one, ~(w1 >> missing_bit) & one
+                m2, m3 = ~(w2 >> missing_bit) & one, ~(w3 >> missing_bit) & one
+                m4, m5 = ~(w4 >> missing_bit) & one, ~(w5 >> missing_bit) & one
+                m6, m7 = ~(w6 >> missing_bit) & one, ~(w7 >> missing_bit) & one
+                m0, m1 = m0 & u(x0 != x0), m1 & u(x1 != x1)
+                m2, m3 = m2 & u(x2 != x2), m3 & u(x3 != x3)
+                m4, m5 = m4 & u(x4 != x4), m5 & u(x5 != x5)
+                m6, m7 = m6 & u(x6 != x6), m7 & u(x7 != x7)
+                i0 = (w0 >> shift) + (m0 | u(x0 > threshold[two * i0]))
+                i1 = (w1 >> shift) + (m1 | u(x1 > threshold[two * i1]))
+                i2 = (w2 >> shift) + (m2 | u(x2 > threshold[two * i2]))
+                i3 = (w3 >> shift) + (m3 | u(x3 > threshold[two * i3]))
+                i4 = (w4 >> shift) + (m4 | u(x4 > threshold[two * i4]))
+                i5 = (w5 >> shift) + (m5 | u(x5 > threshold[two * i5]))
+                i6 = (w6 >> shift) + (m6 | u(x6 > threshold[two * i6]))
+                i7 = (w7 >> shift) + (m7 | u(x7 > threshold[two * i7]))
+        node[r0], node[r1], node[r2], node[r3] = i0, i1, i2, i3
+        node[r4], node[r5], node[r6], node[r7] = i4, i5, i6, i7
+
+
+@njit(cache=True, nogil=True)
+def _walk_tree(rows, stride, n_rows, walk, tree, missing, active, node, payload):
+    """Write the payload at which each row ends in a tree of plain comparisons."""
+    two = u(2)
+    root = walk.root[tree]
+    depth = walk.depth[tree]
+    link = walk.link[two * root :]
+    leaf_column = stride - u(1)
+    for r in range(n_rows):
+        active[r] = r
+        node[r] = 0
+    n_active = n_rows
+    # Trees that are hardly deeper than the first stage are walked in one go.
+    n_levels = depth if depth <= FIRST_LEVELS + 2 else FIRST_LEVELS
+    level = 0
+    while True:
+        for k in range(n_active, (n_active + 7) // 8 * 8):
+            active[k] = active[n_active - 1]
+        _walk_levels(
+            rows, stride, walk, root, n_levels, missing, active, n_active, node
+        )
+        level += n_levels
+        if level >= depth:
+            break
+        # Keep the rows that have not arrived, without a branch.
+        kept = 0
+        for k in range(n_active):
+            r = active[k]
+            active[kept] = r
+            column = link[two * u(node[r]) + u(1)] & walk.column_mask
+            kept += np.int64(column != leaf_column)
+        n_active = kept
+        if n_active == 0:
+            break
+        n_levels = min(MORE_LEVELS, depth - level)
+    for r in range(n_rows):
+        payload[r] = walk.payload[two * (root + u(node[r]))]
+
+
+@njit(cache=True, nogil=True)
+def _walk_special(rows, stride, n_rows, walk, categories, tree, payload):
+    """Write the payload at which each row ends in a tree with nodes of any kind."""
+    one, two = u(1), u(2)
+    root = walk.root[tree]
+    leaf_column = stride - one
+    for r in range(n_rows):
+        start = u(r) * stride
+        node = root
+        link = walk.link[two * node + one]
+        column = link & walk.column_mask
+        while column != leaf_column:
+            goes_right = _goes_right(
+                rows[start + column],
+                walk.threshold[two * node],
+                walk.payload[two * node],
+                walk.kind[node],
+                categories,
+            )
+            node = root + (link >> walk.child_shift) + u(goes_right)
+            link = walk.link[two * node + one]
+            column = link & walk.column_mask
+        payload[r] = walk.payload[two * node]
+
+
+@njit(cache=True, nogil=True)
+def _ask(rows, stride, n_rows, sliced, categories, values, flags, answers):
+    """Put every question to a block of rows; one bit per row says "goes right".
+
+    Parameters
+    ----------
+    values : scratch for one column of the block
+    flags : scratch of one byte per row, a multiple of 64
+    answers : ndarray of shape (n_questions, n_words, 8), dtype=uint8
+        Overwritten.
+    """
+    n_words = (n_rows + 63) // 64
+    octets = flags.view(np.uint64)
+    asked = -1
+    for q in range(sliced.question_column.shape[0]):
+        column = sliced.question_column[q]
+        if column != asked:
+            for r in range(n_rows):
+                values[r] = rows[u(r) * stride + u(column)]
+            asked = column
+        threshold = sliced.question_threshold[q]
+        kind = sliced.question_kind[q]
+        # The kind of a question is settled outside the loops over the rows, which the
+        # compiler can then do eight rows at a time.
+        if kind == MISSING_LEFT:
+            for r in range(n_rows):
+                flags[r] = values[r] > threshold
+        elif kind == 0:
+            for r in range(n_rows):
+                flags[r] = not (values[r] <= threshold)
+        else:
+            which = sliced.question_set[q]
+            for r in range(n_rows):
+                flags[r] = _goes_right(values[r], threshold, which, kind, categories)
+        for j in range(8 * n_words):
+            answers[q, j] = (octets[j] * GATHER_BITS) >> u(56)
+
+
+@njit(cache=True, nogil=True)
+def _slice_tree(sliced, tree, n_rows, answers, sets, planes, codes, payload):
+    """Write the payload at which each row ends in a sliced tree.
+
+    Parameters
+    ----------
+    answers : ndarray of shape (n_questions, n_words), dtype=uint64
+    sets : scratch of shape (n_slots, n_words), dtype=uint64
+    planes : scratch of shape (8, n_words), dtype=uint64
+        Bit `k` of the slot of every row.
+    codes : scratch of shape (8 * n_words,), dtype=uint64
+        The slot of every row, a byte each.
+    """
+    n_words = (n_rows + 63) // 64
+    n_planes = sliced.n_planes[tree]
+    first = sliced.first_payload[tree]
+    for w in range(n_words):
+        sets[0, w] = ~u(0)
+    for k in range(n_planes):
+        for w in range(n_words):
+            planes[k, w] = 0
+    for i in range(sliced.split_offsets[tree], sliced.split_offsets[tree + 1]):
+        slot = sliced.split_slot[i]
+        new_slot = sliced.split_new_slot[i]
+        answer = answers[sliced.split_question[i]]
+        old, new = sets[slot], sets[new_slot]
+        for w in range(n_words):
+            moved = old[w] & answer[w]
+            new[w] = moved
+            old[w] ^= moved
+        changed = slot ^ new_slot
+        k = 0
+        while changed:
+            if changed & 1:
+                plane = planes[k]
+                for w in range(n_words):
+                    plane[w] ^= new[w]
+            changed >>= 1
+            k += 1
+    for j in range(8 * n_words):
+        codes[j] = 0
+    for k in range(n_planes):
+        octets = planes[k].view(np.uint8)
+        for j in range(8 * n_words):
+            codes[j] |= SPREAD_BITS[octets[j]] << u(k)
+    slots = codes.view(np.uint8)
+    for r in range(n_rows):
+        payload[r] = first + slots[r]
+
+
+@njit(cache=True, nogil=True)
+def _add(table, payload, n_rows, output, total):
+    """Add the values of one tree, to a single output or to all of them."""
+    n_values = table.shape[1]
+    if output >= 0:
+        for r in range(n_rows):
+            total[r, output] += table[payload[r], 0]
+    elif n_values == 1:
+        for r in range(n_rows):
+            total[r, 0] += table[payload[r], 0]
+    elif n_values == 2:
+        for r in range(n_rows):
+            total[r, 0] += table[payload[r], 0]
+            total[r, 1] += table[payload[r], 1]
+    else:
+        for r in range(n_rows):
+            row = table[payload[r]]
+            for v in range(n_values):
+                total[r, v] += row[v]
+
+
+@njit(cache=True, nogil=True)
+def _walk_eight_trees(
+    row, missing, threshold, link, root, tree, shift, mask, max_depth, node
+):
+    """Take one row down eight trees at once; write the places where it ends."""
+    one, two = u(1), u(2)
+    missing_bit = shift - one
+    last = root.shape[0] - 1
+    b0, b1 = root[min(tree, last)], root[min(tree + 1, last)]
+    b2, b3 = root[min(tree + 2, last)], root[min(tree + 3, last)]
+    b4, b5 = root[min(tree + 4, last)], root[min(tree + 5, last)]
+    b6, b7 = root[min(tree + 6, last)], root[min(tree + 7, last)]
+    i0, i1, i2, i3, i4, i5, i6, i7 = b0, b1, b2, b3, b4, b5, b6, b7
+    for _ in range(max_depth):
+        w0, w1 = link[two * i0 + one], link[two * i1 + one]
+        w2, w3 = link[two * i2 + one], link[two * i3 + one]
+        w4, w5 = link[two * i4 + one], link[two * i5 + one]
+        w6, w7 = link[two * i6 + one], link[two * i7 + one]
+        x0, x1, x2, x3 = row[w0 & mask], row[w1 & mask], row[w2 & mask], row[w3 & mask]
+        x4, x5, x6, x7 = row[w4 & mask], row[w5 & mask], row[w6 & mask], row[w7 & mask]
+        j0 = b0 + (w0 >> shift) + u(x0 > threshold[two * i0])
+        j1 = b1 + (w1 >> shift) + u(x1 > threshold[two * i1])
+        j2 = b2 + (w2 >> shift) + u(x2 > threshold[two * i2])
+        j3 = b3 + (w3 >> shift) + u(x3 > threshold[two * i3])
+        j4 = b4 + (w4 >> shift) + u(x4 > threshold[two * i4])
+        j5 = b5 + (w5 >> shift) + u(x5 > threshold[two * i5])
+        j6 = b6 + (w6 >> shift) + u(x6 > threshold[two * i6])
+        j7 = b7 + (w7 >> shift) + u(x7 > threshold[two * i7])
+        if missing:
+            j0 += u(x0 != x0) & ~(w0 >> missing_bit) & one
+            j1 += u(x1 != x1) & ~(w1 >> missing_bit) & one
+            j2 += u(x2 != x2) & ~(w2 >> missing_bit) & one
+            j3 += u(x3 != x3) & ~(w3 >> missing_bit) & one
+            j4 += u(x4 != x4) & ~(w4 >> missing_bit) & one
+            j5 += u(x5 != x5) & ~(w5 >> missing_bit) & one
+            j6 += u(x6 != x6) & ~(w6 >> missing_bit) & one
+            j7 += u(x7 != x7) & ~(w7 >> missing_bit) & one
+        moved = (i0 ^ j0) | (i1 ^ j1) | (i2 ^ j2) | (i3 ^ j3)
+        moved |= (i4 ^ j4) | (i5 ^ j5) | (i6 ^ j6) | (i7 ^ j7)
+        i0, i1, i2, i3, i4, i5, i6, i7 = j0, j1, j2, j3, j4, j5, j6, j7
+        if moved == u(0):
+            break
+    node[0], node[1], node[2], node[3] = i0, i1, i2, i3
+    node[4], node[5], node[6], node[7] = i4, i5, i6, i7
+
+
+@njit(cache=True, nogil=True)
+def _add_trees_to_row(
+    row,
+    missing,
+    threshold,
+    link,
+    payload,
+    root,
+    shift,
+    mask,
+    max_depth,
+    table,
+    tree_output,
+    total,
+):
+    """Add what each tree of plain comparisons says about one row, in order."""
+    node = np.empty(8, dtype=np.uint64)
+    n_trees = root.shape[0]
+    for tree in range(0, n_trees, 8):
+        _walk_eight_trees(
+            row, missing, threshold, link, root, tree, shift, mask, max_depth, node
+        )
+        for k in range(min(8, n_trees - tree)):
+            values = table[payload[u(2) * node[k]]]
+            output = tree_output[tree + k]
+            if output >= 0:
+                total[output] += values[0]
+            else:
+                for v in range(values.shape[0]):
+                    total[v] += values[v]
+
+
+@njit(cache=True, nogil=True)
+def _evaluate(X, layout, block, table, tree_output, total, payloads):
+    """Ask all trees about all rows, tree by tree over blocks of rows.
+
+    Either `total` (n_rows, n_outputs) has the values of the trees added to it, in the
+    order of the trees, or `payloads` (n_rows, n_trees) is overwritten; the other one
+    has no rows.
+    """
+    walk, sliced, categories = layout.walk, layout.sliced, layout.categories
+    n_rows = X.shape[0]
+    n_columns = layout.columns.shape[0]
+    stride = u(n_columns + 1)
+    block = min(block, (n_rows + 63) // 64 * 64)
+    rows = np.empty(block * (n_columns + 1), dtype=X.dtype)
+    active = np.empty(block + 8, dtype=np.uint32)
+    node = np.empty(block + 8, dtype=np.uint32)
+    payload = np.empty(block, dtype=np.int32)
+    max_depth = walk.depth.max()
+    n_questions = sliced.question_column.shape[0]
+    slicing = n_questions > 0 and n_rows >= MIN_BLOCK_ROWS
+    n_words = block // 64 if slicing else 0
+    values = np.empty(64 * n_words, dtype=X.dtype)
+    flags = np.zeros(64 * n_words, dtype=np.uint8)
+    answers = np.empty((n_questions, n_words), dtype=np.uint64)
+    answer_octets = answers.view(np.uint8)
+    sets = np.empty((256, n_words), dtype=np.uint64)
+    planes = np.empty((8, n_words), dtype=np.uint64)
+    codes = np.empty(8 * n_words, dtype=np.uint64)
+    for first in range(0, n_rows, block):
+        n = min(block, n_rows - first)
+        missing = _load_rows(X, first, n, layout.columns, rows)
+        if n < MIN_BLOCK_ROWS and not walk.is_special and payloads.shape[0] == 0:
+            for r in range(n):
+                _add_trees_to_row(
+                    rows[r * (n_columns + 1) : (r + 1) * (n_columns + 1)],
+                    missing,
+                    walk.threshold,
+                    walk.link,
+                    walk.payload,
+                    walk.root,
+                    walk.child_shift,
+                    walk.column_mask,
+                    max_depth,
+                    table,
+                    tree_output,
+                    total[first + r],
+                )
+            continue
+        slice_block = slicing and n >= MIN_BLOCK_ROWS
+        if slice_block:
+            _ask(rows, stride, n, sliced, categories, values, flags, answer_octets)
+        for tree in range(walk.depth.shape[0]):
+            if slice_block and sliced.is_sliced[tree]:
+                _slice_tree(sliced, tree, n, answers, sets, planes, codes, payload)
+            elif walk.is_special:
+                _walk_special(rows, stride, n, walk, categories, tree, payload)
+            else:
+                _walk_tree(rows, stride, n, walk, tree, missing, active, node, payload)
+            if payloads.shape[0] > 0:
+                for r in range(n):
+                    payloads[first + r, tree] = payload[r]
+            else:
+                _add(table, payload, n, tree_output[tree], total[first : first + n])
+
+
+@njit(cache=True, nogil=True)
+def add_trees(X, layout, block, table, tree_output, total):
+    """Add what each tree says to the raw scores.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features), float32 or float64
+        Rows, of the type that `layout` is for.
+    layout : Layout
+        The forest.
+    block : int
+        Rows per block, a multiple of 64.
+    table : ndarray of shape (n_payloads, n_values)
+        What each payload adds.
+    tree_output : ndarray of shape (n_trees,), dtype=int64
+        The output that a tree adds its only value to, or -1 for all outputs.
+    total : ndarray of shape (n_rows, n_outputs), dtype of `table`
+        Added to, one tree after another.
+    """
+    _evaluate(
+        X, layout, block, table, tree_output, total, np.empty((0, 0), dtype=np.int32)
+    )
+
+
+@njit(cache=True, nogil=True)
+def find_payloads(X, layout, block, payloads):
+    """Write the payload of the leaf at which each row ends in each tree.
+
+    Parameters
+    ----------
+    X, layout, block
+        As for `add_trees`.
+    payloads : ndarray of shape (n_rows, n_trees), dtype=int32
+        Overwritten.
+    """
+    table = np.empty((0, 1), dtype=np.float64)
+    none = np.empty(0, dtype=np.int64)
+    _evaluate(X, layout, block, table, none, table, payloads)
+
+
+@njit(cache=True, nogil=True)
+def _total_of_row(
+    row,
+    columns,
+    threshold,
+    link,
+    payload,
+    root,
+    shift,
+    mask,
+    max_depth,
+    table,
+    tree_output,
+    ends,
+    total,
+):
+    """Write the raw scores of one row, for trees of plain comparisons.
+
+    `ends` holds, per output, what comes before the trees, what their sum is divided
+    by, and what comes after.
+    """
+    n_columns = columns.shape[0]
+    used = np.empty(n_columns + 1, dtype=row.dtype)
+    missing = False
+    for c in range(n_columns):
+        x = row[columns[c]]
+        used[c] = x
+        missing |= x != x
+    used[n_columns] = -np.inf
+    for v in range(total.shape[0]):
+        total[v] = ends[0, v]
+    _add_trees_to_row(
+        used,
+        missing,
+        threshold,
+        link,
+        payload,
+        root,
+        shift,
+        mask,
+        max_depth,
+        table,
+        tree_output,
+        total,
+    )
+    for v in range(total.shape[0]):
+        total[v] = total[v] / ends[1, v] + ends[2, v]
+
+
+@njit(cache=True, nogil=True)
+def class_of_row(
+    row,
+    columns,
+    threshold,
+    link,
+    payload,
+    root,
+    shift,
+    mask,
+    max_depth,
+    table,
+    tree_output,
+    ends,
+    decision_threshold,
+    margin,
+):
+    """Return the class index for one row, or -1 if it is too close to call here.
+
+    The parts of `Walk` come one by one: handing a tuple of arrays to a kernel takes
+    microseconds, about as long as the walk itself.
+
+    Parameters
+    ----------
+    row : ndarray of shape (n_features,)
+        The row, of the type that the layout is for.
+    columns, threshold, link, payload, root, shift, mask
+        Parts of `Layout` and `Walk`.
+    max_depth : int
+        Depth of the deepest tree.
+    table, tree_output
+        As for `add_trees`.
+    ends : ndarray of shape (3, n_outputs), dtype of `table`
+        What comes before the trees, what their sum is divided by, what comes after.
+    decision_threshold : float
+        With one output: the smallest raw score of the second class.
+    margin : float
+        With several outputs: how far the winner must be ahead of every other output.
+        0 leaves nothing open; ties go to the first.
+    """
+    n_outputs = ends.shape[1]
+    total = np.empty(n_outputs, dtype=table.dtype)
+    _total_of_row(
+        row,
+        columns,
+        threshold,
+        link,
+        payload,
+        root,
+        shift,
+        mask,
+        max_depth,
+        table,
+        tree_output,
+        ends,
+        total,
+    )
+    if n_outputs == 1:
+        return np.int64(total[0] >= decision_threshold)
+    winner = 0
+    for v in range(1, n_outputs):
+        if total[v] > total[winner]:
+            winner = v
+    if margin > 0:
+        for v in range(n_outputs):
+            if v != winner and not total[winner] - total[v] > margin:
+                return -1
+    return winner
+
+
+@njit(cache=True, nogil=True)
+def score_of_row(
+    row,
+    columns,
+    threshold,
+    link,
+    payload,
+    root,
+    shift,
+    mask,
+    max_depth,
+    table,
+    tree_output,
+    ends,
+):
+    """Return the raw score of one row for a forest with a single output.
+
+    Parameters are those of `class_of_row`.
+    """
+    total = np.empty(1, dtype=table.dtype)
+    _total_of_row(
+        row,
+        columns,
+        threshold,
+        link,
+        payload,
+        root,
+        shift,
+        mask,
+        max_depth,
+        table,
+        tree_output,
+        ends,
+        total,
+    )
+    return total[0]

@@ -1,0 +1,86 @@
+"""After `warm_up` nothing is left to be compiled while somebody waits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+
+from spinney.runtime import warm_up
+
+TESTS = Path(__file__).parents[1]
+
+# A fresh process, because other tests compile kernels too.
+SCRIPT = """
+import numpy as np
+import strategies
+from spinney.runtime import building, kernels, warm_up
+
+kernels_by_name = {
+    name: one
+    for module in (building, kernels)
+    for name, one in vars(module).items()
+    if hasattr(one, "signatures")
+}
+assert kernels_by_name
+
+
+def count():
+    return {name: len(one.signatures) for name, one in kernels_by_name.items()}
+
+
+warm_up()
+before = count()
+for case, kinds, form in {cases}:
+    kinds.setdefault("n_node_samples", None)
+    forest = strategies.random_forest(depth=9, **kinds)
+    X = strategies.random_rows(forest, 70, dtype=kinds.get("input_dtype", "float32"))
+    if form == "read-only":
+        X.flags.writeable = False
+    forest.predict(X)
+    forest.leaves(X)
+    forest.scores(X)
+    forest.predictor()(X[0])
+    after = count()
+    for name in after:
+        if after[name] != before[name] and not name.startswith("_"):
+            print(case + ":", name)
+    before = after
+"""
+
+CASES = [
+    ("votes", {"task": "vote"}, ""),
+    ("scores", {"task": "sum score"}, ""),
+    ("one output per tree", {"task": "sum by class"}, ""),
+    ("regression", {"task": "mean score", "classes": None}, ""),
+    ("float64 rows", {"task": "sum score", "input_dtype": "float64"}, ""),
+    ("float32 sums", {"task": "sum score", "sum_dtype": "float32"}, ""),
+    ("zero is missing", {"zero_is_missing": True}, ""),
+    ("training rows", {"n_node_samples": [5.0] * 95}, ""),
+    ("categories", {"categories": "floor"}, ""),
+    ("read-only rows", {"task": "vote"}, "read-only"),
+]
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
+def test_nothing_is_compiled_after_warming_up():
+    path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.replace("{cases}", repr(CASES))],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == []
+
+
+def test_warming_up_tells_what_it_did_and_how_long_it_took():
+    timings = warm_up()
+    assert len({what for what, _ in timings}) == len(timings) > 0
+    assert all(seconds >= 0 for _, seconds in timings)
