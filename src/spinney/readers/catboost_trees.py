@@ -1,0 +1,322 @@
+"""The trees in CatBoost's JSON export, laid out as the nodes of a forest.
+
+Nothing in a document is taken on trust: whatever is missing, of another type or out
+of range ends in an `UnsupportedModelError` that says where.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import UnsupportedModelError
+from spinney.forest import LEAF
+
+# CatBoost itself stops at 16. The number of leaves doubles with each level, so a
+# forged list of splits must be refused before anything is laid out.
+MAX_OBLIVIOUS_DEPTH = 30
+
+
+class Columns(NamedTuple):
+    """What splits need to know about the features."""
+
+    column: dict[int, int]  # by float feature index: column of X
+    nan_right: frozenset[int]  # columns in which NaN goes right
+    n_features: int
+    names: tuple[str, ...] | None
+
+
+class _Tree(NamedTuple):
+    """Nodes of one tree, root first; children relative to the root, -1 at a leaf."""
+
+    feature: NDArray[np.int64]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    value: NDArray[np.float64]  # zero at inner nodes
+    weight: NDArray[np.float64] | None  # zero at inner nodes
+
+
+# --------------------------------------------------------------- parts of a document
+
+
+def refuse(what: str, cause: Exception | None = None) -> NoReturn:
+    """Raise the error for a document that is not as CatBoost writes it."""
+    msg = (
+        f"This CatBoost document is damaged: {what}.\n"
+        "Hint: export the model again with save_model(path, format='json')."
+    )
+    raise UnsupportedModelError(msg) from cause
+
+
+def part(holder: Any, key: str, kind: type, where: str) -> Any:
+    """Return ``holder[key]`` if it is there and of that kind."""
+    if not isinstance(holder, dict):
+        refuse(f"{where} must be an object, got {type(holder).__name__}")
+    if key not in holder:
+        refuse(f"{where} has no {key!r}")
+    found = holder[key]
+    # True and False are integers to Python, never to CatBoost.
+    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
+        refuse(
+            f"{key!r} of {where} must be {kind.__name__}, got {type(found).__name__}"
+        )
+    return found
+
+
+def numbers(values: Any, what: str) -> NDArray[np.float64]:
+    """Return a list of finite numbers as an array; anything else is refused."""
+    try:
+        array = np.asarray(values)
+    except (ValueError, OverflowError) as error:
+        refuse(f"{what} must be a list of numbers", error)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "fiu"):
+        refuse(f"{what} must be a list of numbers")
+    found = array.astype(np.float64)
+    if not np.isfinite(found).all():
+        refuse(f"{what} must be finite")
+    return found
+
+
+def read_columns(features: dict[str, Any]) -> Columns:
+    """Return where the numeric features are among the columns of a row.
+
+    Parameters
+    ----------
+    features : dict
+        ``features_info`` of the document.
+    """
+    column: dict[int, int] = {}
+    nan_right: set[int] = set()
+    names: dict[int, str] = {}
+    for kind in ("float_features", "categorical_features"):
+        if features.get(kind) is None:
+            continue
+        for number, feature in enumerate(part(features, kind, list, "features_info")):
+            where = f"{kind} {number}"
+            flat = part(feature, "flat_feature_index", int, where)
+            if not 0 <= flat < 2**31 - 1:
+                refuse(f"'flat_feature_index' of {where} is {flat}")
+            if flat in names:
+                refuse(f"{where} is column {flat}, as another feature is")
+            names[flat] = str(feature.get("feature_id") or flat)
+            if kind == "float_features":
+                column[part(feature, "feature_index", int, where)] = flat
+                treatment = part(feature, "nan_value_treatment", str, where)
+                if treatment not in ("AsIs", "AsFalse", "AsTrue"):
+                    refuse(f"'nan_value_treatment' of {where} is {treatment!r}")
+                # Where training saw no NaN, CatBoost ignores the treatment.
+                if part(feature, "has_nans", bool, where) and treatment == "AsTrue":
+                    nan_right.add(flat)
+    if not names:
+        refuse("features_info lists no features")
+    n_features = max(names) + 1
+    # Columns without names are called "0", "1", ..., which says nothing; and a gap in
+    # the list would leave a column without a name.
+    named = len(names) == n_features and any(
+        name != str(flat) for flat, name in names.items()
+    )
+    ordered = tuple(names[flat] for flat in range(n_features)) if named else None
+    return Columns(column, frozenset(nan_right), n_features, ordered)
+
+
+# ---------------------------------------------------------------------------- trees
+
+
+def read_trees(document: dict[str, Any], columns: Columns) -> dict[str, Any]:
+    """Return the node arrays of all trees, by the names a `Forest` has for them.
+
+    Parameters
+    ----------
+    document : dict
+        The whole export.
+    columns : Columns
+        From `read_columns`.
+    """
+    oblivious = "oblivious_trees" in document
+    key = "oblivious_trees" if oblivious else "trees"
+    read_tree = _oblivious_tree if oblivious else _nested_tree
+    if document.get(key, ()) in (None, []):
+        msg = "This CatBoost model has no trees. Train it for at least one iteration."
+        raise UnsupportedModelError(msg)
+    entries = part(document, key, list, "the document")
+    trees = [
+        read_tree(entry, columns, f"tree {number}")
+        for number, entry in enumerate(entries)
+    ]
+    n_values = trees[0].value.shape[1]
+    for number, tree in enumerate(trees):
+        if tree.value.shape[1] != n_values:
+            refuse(
+                f"tree {number} has {tree.value.shape[1]} values per leaf, tree 0 has "
+                f"{n_values}"
+            )
+    arrays = _joined(trees)
+    # Leaves look at column -1, which is no feature.
+    right = np.isin(arrays["feature"], sorted(columns.nan_right))
+    return arrays | {"missing_left": ~right}
+
+
+def _split(split: Any, columns: Columns, where: str) -> tuple[int, float]:
+    """Return the column and the largest value that goes left."""
+    kind = part(split, "split_type", str, where)
+    if kind != "FloatFeature":
+        reason = {
+            "OneHotFeature": "compares a categorical feature",
+            "OnlineCtr": "uses statistics of categorical features",
+            "EstimatedFeature": "uses a text or embedding feature",
+        }.get(kind, "is unknown here")
+        msg = (
+            f"CatBoost model has a split of type {kind} ({where}), which {reason}; "
+            "spinney reads splits of numeric features only.\nHint: encode such "
+            "features as numbers and train without cat_features, text_features and "
+            "embedding_features."
+        )
+        raise UnsupportedModelError(msg)
+    index = part(split, "float_feature_index", int, where)
+    if index not in columns.column:
+        refuse(f"{where} uses float feature {index}, which is not listed")
+    border = numbers([split.get("border")], f"'border' of {where}")[0]
+    with np.errstate(over="ignore"):
+        threshold = float(np.float32(border))
+    if not math.isfinite(threshold):
+        refuse(f"'border' of {where} must be a finite float32, got {border}")
+    return columns.column[index], threshold
+
+
+def _oblivious_tree(entry: Any, columns: Columns, where: str) -> _Tree:
+    """Lay out a tree that asks the same question at all nodes of a level."""
+    # A tree that is one leaf has null for a list of splits.
+    bare = isinstance(entry, dict) and entry.get("splits", ()) is None
+    splits = [] if bare else part(entry, "splits", list, where)
+    depth = len(splits)
+    if depth > MAX_OBLIVIOUS_DEPTH:
+        refuse(f"{where} has {depth} splits, more than {MAX_OBLIVIOUS_DEPTH}")
+    values = numbers(part(entry, "leaf_values", list, where), f"leaves of {where}")
+    n_leaves = 2**depth
+    n_nodes = 2 * n_leaves - 1
+    if not len(values) or len(values) % n_leaves:
+        refuse(
+            f"{where} has {len(values)} leaf values, no multiple of its {n_leaves} "
+            "leaves"
+        )
+    feature = np.full(n_nodes, LEAF, dtype=np.int64)
+    threshold = np.zeros(n_nodes)
+    # Level by level, the first split at the root: it was chosen first and says most.
+    # Bit i of a leaf's number is the answer to split i, while its place in the last
+    # level has the first answer as its highest bit.
+    leaf_number = np.zeros(1, dtype=np.int64)
+    for level, split in enumerate(splits):
+        nodes = slice(2**level - 1, 2 ** (level + 1) - 1)
+        spot = f"split {level} of {where}"
+        feature[nodes], threshold[nodes] = _split(split, columns, spot)
+        leaf_number = np.add.outer(leaf_number, np.array([0, 1 << level])).ravel()
+    value = np.zeros((n_nodes, len(values) // n_leaves))
+    value[n_leaves - 1 :] = values.reshape(n_leaves, -1)[leaf_number]
+    weight = None
+    if entry.get("leaf_weights") is not None:
+        given = numbers(entry["leaf_weights"], f"leaf weights of {where}")
+        if len(given) != n_leaves:
+            refuse(f"{where} has {len(given)} leaf weights for {n_leaves} leaves")
+        weight = np.zeros(n_nodes)
+        weight[n_leaves - 1 :] = given[leaf_number]
+    left = np.where(feature == LEAF, LEAF, 2 * np.arange(n_nodes) + 1)
+    right = np.where(feature == LEAF, LEAF, left + 1)
+    return _Tree(feature, threshold, left, right, value, weight)
+
+
+def _nested_tree(entry: Any, columns: Columns, where: str) -> _Tree:
+    """Lay out a tree grown node by node (``Depthwise``, ``Lossguide``)."""
+    feature: list[int] = []
+    threshold: list[float] = []
+    children: tuple[list[int], list[int]] = ([], [])
+    leaves: dict[int, NDArray[np.float64]] = {}
+    weights: dict[int, Any] = {}
+    waiting: list[tuple[Any, int, int]] = [(entry, -1, 0)]  # node, parent, side
+    while waiting:
+        node, parent, side = waiting.pop()
+        place = len(feature)
+        spot = f"node {place} of {where}"
+        if parent >= 0:
+            children[side][parent] = place
+        for child in children:
+            child.append(LEAF)
+        if isinstance(node, dict) and "value" in node:
+            given = node["value"]
+            given = given if isinstance(given, list) else [given]
+            leaves[place] = numbers(given, f"'value' of {spot}")
+            weights[place] = node.get("weight")
+            feature.append(LEAF)
+            threshold.append(0.0)
+        else:
+            column, border = _split(part(node, "split", dict, spot), columns, spot)
+            feature.append(column)
+            threshold.append(border)
+            waiting.append((part(node, "right", dict, spot), place, 1))
+            waiting.append((part(node, "left", dict, spot), place, 0))
+    sizes = {len(leaf) for leaf in leaves.values()}
+    if len(sizes) != 1 or 0 in sizes:
+        refuse(f"the leaves of {where} have {sorted(sizes)} values each")
+    places = list(leaves)
+    value = np.zeros((len(feature), sizes.pop()))
+    value[places] = list(leaves.values())
+    weight = None
+    if all(given is not None for given in weights.values()):
+        weight = np.zeros(len(feature))
+        weight[places] = numbers(list(weights.values()), f"leaf weights of {where}")
+    return _Tree(
+        np.array(feature),
+        np.array(threshold),
+        np.array(children[0]),
+        np.array(children[1]),
+        value,
+        weight,
+    )
+
+
+def _joined(trees: Sequence[_Tree]) -> dict[str, Any]:
+    """Put the trees one after another and give the inner nodes their values."""
+    sizes = [len(tree.feature) for tree in trees]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    shift = np.repeat(offsets[:-1], sizes)
+    feature = np.concatenate([tree.feature for tree in trees])
+    inner = feature != LEAF
+    left = np.where(inner, np.concatenate([tree.left for tree in trees]) + shift, LEAF)
+    right = np.where(
+        inner, np.concatenate([tree.right for tree in trees]) + shift, LEAF
+    )
+    value = np.concatenate([tree.value for tree in trees])
+    weights = [tree.weight for tree in trees if tree.weight is not None]
+    known = len(weights) == len(trees)
+    weight = np.concatenate(weights) if known else np.zeros(len(feature))
+    n_leaves = (~inner).astype(np.float64)
+
+    roots = offsets[:-1]
+    levels = [roots[inner[roots]]]
+    while levels[-1].size:
+        below = np.concatenate([left[levels[-1]], right[levels[-1]]])
+        levels.append(below[inner[below]])
+    for nodes in reversed(levels):
+        one, other = left[nodes], right[nodes]
+        weight[nodes] = weight[one] + weight[other]
+        n_leaves[nodes] = n_leaves[one] + n_leaves[other]
+        # The mean of the leaves below by training rows; where there were none, the
+        # plain mean. Shares first, so that no product can overflow.
+        counted = weight[nodes] > 0
+        share = np.where(counted, weight[other], n_leaves[other])
+        share /= np.where(counted, weight[nodes], n_leaves[nodes])
+        share = share[:, None]
+        value[nodes] = (1 - share) * value[one] + share * value[other]
+    return {
+        "tree_offsets": offsets,
+        "feature": feature,
+        "threshold": np.concatenate([tree.threshold for tree in trees]),
+        "left": left,
+        "right": right,
+        "value": value,
+        "n_node_samples": weight if known else None,
+    }

@@ -1,0 +1,247 @@
+"""The text in which LightGBM stores a model, taken apart and checked.
+
+A file can be cut off, edited or forged. Whatever is wrong with it, the error says so,
+and no number in it decides how much memory is taken: arrays are as long as the lines
+they are read from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import UnsupportedModelError
+
+# Version 2 is left out: its random forests hold probabilities where later ones hold
+# scores, with nothing in the text that tells which, and LightGBM 4 does not ask.
+VERSIONS = ("v3", "v4")
+
+# What the numbers in `decision_type` are made of.
+CATEGORICAL, DEFAULT_LEFT = 1, 2
+NOTHING_MISSING, ZERO_MISSING, NAN_MISSING = 0, 1, 2
+
+SAVE_AGAIN = "Hint: save the model again with Booster.save_model."
+
+
+class ModelText(NamedTuple):
+    """A model text taken apart; arrays are those of all trees, end to end."""
+
+    n_features: int
+    feature_names: list[str]
+    objective: str | None
+    options: dict[str, str]
+    n_outputs: int
+    averaged: bool
+    n_leaves: NDArray[np.int64]  # per tree, as the next one
+    n_category_sets: NDArray[np.int64]
+    trees: dict[str, NDArray[Any]]
+
+
+def refuse_damaged(what: str, cause: Exception | None = None) -> NoReturn:
+    """Raise the error that says what is wrong with a model text."""
+    msg = f"The LightGBM model text is damaged: {what}.\n{SAVE_AGAIN}"
+    raise UnsupportedModelError(msg) from cause
+
+
+def parse_text(text: str) -> ModelText:
+    """Return the parts of a model text.
+
+    Parameters
+    ----------
+    text : str
+        What ``Booster.save_model`` writes.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the text is damaged, or holds trees that are no trees of plain numbers.
+    """
+    # Lines end with "\n" and words with " ", nothing else: names of columns may hold
+    # any other character that `splitlines` or `split` would take for an end.
+    head, found, trees = text.partition("\nTree=")
+    lines = head.split("\n")
+    if lines[0] != "tree":
+        msg = (
+            f"This is no LightGBM model text: it must begin with the line 'tree', got "
+            f"{lines[0][:40]!r}.\n{SAVE_AGAIN}"
+        )
+        raise UnsupportedModelError(msg)
+    header = dict(line.partition("=")[::2] for line in lines)
+    version = header.get("version")
+    if version not in VERSIONS:
+        msg = (
+            f"LightGBM model text has version {version!r}, and spinney reads "
+            f"{' and '.join(VERSIONS)} (LightGBM 2.3 to 4).\nHint: load it in "
+            "LightGBM 4, check its predictions and save it again."
+        )
+        raise UnsupportedModelError(msg)
+
+    n_features = _integer(header, "max_feature_idx") + 1
+    names = _required(header, "feature_names").split(" ")
+    if len(names) != n_features:
+        refuse_damaged(f"{n_features} features, but {len(names)} feature names")
+    sizes = numbers(header, "tree_sizes", None, int)
+    if not found or not len(sizes):
+        if len(sizes):
+            refuse_damaged("it ends before the first tree")
+        msg = "LightGBM model has no trees.\nHint: train it for at least one iteration."
+        raise UnsupportedModelError(msg)
+    n_outputs = _integer(header, "num_tree_per_iteration")
+    if n_outputs < 1 or len(sizes) % n_outputs:
+        refuse_damaged(f"{len(sizes)} trees cannot serve {n_outputs} outputs")
+
+    parsed, tail = _split_trees("Tree=" + trees, sizes.tolist())
+    _check_tail(tail)
+    objective, *words = header.get("objective", "").split(" ")
+    return ModelText(
+        n_features=n_features,
+        feature_names=names,
+        objective=objective or None,
+        options=dict(word.partition(":")[::2] for word in words),
+        n_outputs=n_outputs,
+        averaged="average_output" in header,
+        n_leaves=np.array([len(tree["leaf_value"]) for tree in parsed]),
+        n_category_sets=np.array([len(tree["set_sizes"]) for tree in parsed]),
+        trees={
+            name: np.concatenate([tree[name] for tree in parsed])
+            for name in parsed[0]
+            if all(name in tree for tree in parsed)
+        },
+    )
+
+
+def _required(fields: dict[str, str], name: str, where: str = "") -> str:
+    if name not in fields:
+        refuse_damaged(f"{where}there is no line {name!r}")
+    return fields[name]
+
+
+def _integer(fields: dict[str, str], name: str, where: str = "") -> int:
+    return int(numbers(fields, name, 1, int, where)[0])
+
+
+def numbers(
+    fields: dict[str, str],
+    name: str,
+    expected: int | None,
+    kind: Callable[[str], Any],
+    where: str = "",
+) -> NDArray[Any]:
+    """Return a line of numbers; `expected` is how many there must be, if known."""
+    words = _required(fields, name, where).split()
+    if expected is not None and len(words) != expected:
+        refuse_damaged(
+            f"{where}{name!r} must have {expected} numbers, got {len(words)}"
+        )
+    try:
+        return np.array(
+            list(map(kind, words)), dtype=np.int64 if kind is int else np.float64
+        )
+    except (ValueError, OverflowError) as error:
+        refuse_damaged(f"{where}{name!r} holds something that is no number", error)
+
+
+def _split_trees(
+    text: str, sizes: list[int]
+) -> tuple[list[dict[str, NDArray[Any]]], str]:
+    """Return the arrays of each tree, and the text that follows the last tree."""
+    trees = []
+    start = 0
+    for index, size in enumerate(sizes):
+        block = text[start : start + max(size, 0)]
+        # The sizes reveal a text that was cut off or edited, even inside a number.
+        if not block.startswith(f"Tree={index}\n") or not block.endswith("\n\n"):
+            refuse_damaged(f"tree {index} is not where 'tree_sizes' says")
+        trees.append(_parse_tree(block, f"tree {index}: "))
+        start += size
+    tail = text[start:]
+    if not tail.startswith("end of trees\n"):
+        refuse_damaged("the line 'end of trees' does not follow the last tree")
+    return trees, tail
+
+
+def _parse_tree(block: str, where: str) -> dict[str, NDArray[Any]]:
+    fields = dict(line.partition("=")[::2] for line in block.split("\n"))
+    if fields.get("is_linear", "0") != "0":
+        msg = (
+            "LightGBM model uses linear trees (linear_tree=True), which spinney cannot "
+            "read.\nHint: retrain with linear_tree=False. Supported: gbdt, rf and dart "
+            "boosters with constant leaves."
+        )
+        raise UnsupportedModelError(msg)
+    n_leaves = _integer(fields, "num_leaves", where)
+    if n_leaves < 1:
+        refuse_damaged(f"{where}'num_leaves' must be at least 1, got {n_leaves}")
+    n_inner = n_leaves - 1
+    tree = {"leaf_value": numbers(fields, "leaf_value", n_leaves, float, where)}
+    for name in ("split_feature", "decision_type", "left_child", "right_child"):
+        tree[name] = numbers(fields, name, n_inner, int, where)
+    for name in ("threshold", "internal_value", "internal_count"):
+        tree[name] = numbers(fields, name, n_inner, float, where)
+    if fields.get("leaf_count"):  # older versions leave it empty for a single leaf
+        tree["leaf_count"] = numbers(fields, "leaf_count", n_leaves, float, where)
+    _check_nodes(tree, where)
+    return tree | _parse_categories(fields, tree, where)
+
+
+def _check_nodes(tree: dict[str, NDArray[Any]], where: str) -> None:
+    n_leaves, n_inner = len(tree["leaf_value"]), len(tree["threshold"])
+    for name in ("left_child", "right_child"):
+        if ((tree[name] < -n_leaves) | (tree[name] >= n_inner)).any():
+            refuse_damaged(f"{where}{name!r} points outside the tree")
+    if (tree["split_feature"] < 0).any():
+        refuse_damaged(f"{where}'split_feature' must not be negative")
+    decision = tree["decision_type"]
+    if ((decision < 0) | (decision >> 2 > NAN_MISSING)).any():
+        refuse_damaged(f"{where}'decision_type' must be between 0 and 11")
+
+
+def _parse_categories(
+    fields: dict[str, str], tree: dict[str, NDArray[Any]], where: str
+) -> dict[str, NDArray[Any]]:
+    """Return the sizes and the words of the category sets of a tree."""
+    words = sizes = np.empty(0, dtype=np.int64)
+    n_sets = _integer(fields, "num_cat", where)
+    if n_sets:
+        bounds = numbers(fields, "cat_boundaries", n_sets + 1, int, where)
+        words = numbers(fields, "cat_threshold", None, int, where)
+        sizes = np.diff(bounds)
+        falls = (bounds[1:] < bounds[:-1]).any()
+        if bounds[0] != 0 or falls or bounds[-1] != len(words):
+            refuse_damaged(f"{where}'cat_boundaries' does not fit 'cat_threshold'")
+        if ((words < 0) | (words >= 2**32)).any():
+            refuse_damaged(f"{where}'cat_threshold' must hold 32-bit words")
+    # At these nodes the threshold is the number of a set.
+    chosen = tree["threshold"][tree["decision_type"] & CATEGORICAL > 0]
+    if not np.isin(chosen, np.arange(len(sizes))).all():
+        refuse_damaged(f"{where}a node asks for a category set that is not there")
+    return {"set_sizes": sizes, "words": words}
+
+
+def _check_tail(tail: str) -> None:
+    """Check what follows the trees: was it cut off, does it recode categories?"""
+    if "\nparameters:" in tail and "\nend of parameters" not in tail:
+        refuse_damaged("it ends inside the parameters")
+    _, found, after = tail.rpartition("\npandas_categorical:")
+    if not found:
+        return
+    try:
+        columns = json.loads(after) or []
+        recoded = [list(codes) != list(range(len(codes))) for codes in columns]
+        recoded += [any(isinstance(c, float) for c in codes) for codes in columns]
+    except (ValueError, TypeError, RecursionError) as error:
+        refuse_damaged("the line 'pandas_categorical' is not valid", error)
+    # Where the categories are 0, 1, 2, ... in this order, a value is its own code, and
+    # values that were not seen in training go right with or without the recoding.
+    if any(recoded):
+        msg = (
+            "LightGBM model was trained on a DataFrame with category columns, whose "
+            "values LightGBM replaces by codes before each prediction; spinney does "
+            "not.\nHint: turn such columns into integer codes (0, 1, 2, ...) first and "
+            "train with categorical_feature."
+        )
+        raise UnsupportedModelError(msg)

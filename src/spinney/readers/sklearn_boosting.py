@@ -1,0 +1,240 @@
+"""scikit-learn's gradient boosting, the exact and the histogram kind."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import UnsupportedModelError
+from spinney.forest import LEAF, Forest
+from spinney.readers.sklearn_trees import (
+    Arrays,
+    averaged_from_leaves,
+    column_names,
+    nodes_of_tree,
+    put_end_to_end,
+    require_fitted,
+    values_of_tree,
+)
+
+# A set of categories is stored as bits up to its largest member, at every split: more
+# than this would cost megabytes per tree.
+MAX_CATEGORY = 65_535
+
+# Probabilities come from raw scores by the loss's own link.
+LINKS = {
+    "IdentityLink": ("identity", 1.0),
+    "LogLink": ("exp", 1.0),
+    "LogitLink": ("logistic", 1.0),
+    "HalfLogitLink": ("logistic", 2.0),
+    "MultinomialLogit": ("softmax", 1.0),
+}
+
+
+def read_gradient_boosting(model: Any) -> Forest:
+    """Read a ``GradientBoostingClassifier`` or ``GradientBoostingRegressor``."""
+    require_fitted(model, "estimators_")
+    _check_start(model)
+    parts: list[Arrays] = []
+    for member in model.estimators_.ravel():
+        nodes = nodes_of_tree(member.tree_)
+        # This is the one place where scikit-learn does not ask where NaN goes.
+        nodes["missing_left"] = np.zeros_like(nodes["missing_left"])
+        values = values_of_tree(member.tree_, 1, type(model).__name__)
+        # One multiplication and one rounding, as when scikit-learn predicts.
+        nodes["value"] = model.learning_rate * values[:, 0]
+        parts.append(nodes)
+    origin = np.zeros((1, model.n_features_in_), dtype=np.float32)
+    base = model._raw_predict_init(origin)[0]
+    return _sum_of_trees(model, parts, base, input_dtype="float32")
+
+
+def _check_start(model: Any) -> None:
+    """Refuse a boosting that starts from anything but a constant."""
+    start = model.init_
+    if isinstance(start, str):  # "zero"
+        return
+    names = {base.__name__ for base in type(start).__mro__}
+    constant = not names.isdisjoint(("DummyClassifier", "DummyRegressor"))
+    if not constant or start.strategy == "stratified":
+        msg = (
+            f"{type(model).__name__} cannot be read: it starts from the answers of "
+            f"another model (init={start!r}), and a forest starts from a constant.\n"
+            'Hint: train with init=None or init="zero".'
+        )
+        raise UnsupportedModelError(msg)
+
+
+def _sum_of_trees(
+    model: Any, parts: list[Arrays], base: NDArray[np.float64], **settings: Any
+) -> Forest:
+    """Return the forest that adds up trees, one per output and round."""
+    joined = put_end_to_end(parts)
+    joined["value"] = averaged_from_leaves(joined)
+    n_outputs = len(base)
+    link, scale = LINKS[type(model._loss.link).__name__]
+    return Forest(
+        **joined,
+        **settings,
+        n_features=int(model.n_features_in_),
+        aggregation="sum",
+        tree_output=(
+            None
+            if n_outputs == 1
+            else np.arange(len(parts), dtype=np.int32) % n_outputs
+        ),
+        n_outputs=n_outputs,
+        classes=getattr(model, "classes_", None),
+        base_score=base,
+        link=link,
+        link_scale=scale,
+        feature_names=column_names(model),
+        source=type(model).__name__,
+    )
+
+
+# ------------------------------------------------------------------ histogram boosting
+
+
+def read_hist_gradient_boosting(model: Any) -> Forest:
+    """Read a ``HistGradientBoostingClassifier`` or ``HistGradientBoostingRegressor``.
+
+    Notes
+    -----
+    With categorical columns scikit-learn first maps each category to a code, moves
+    these columns to the front, and splits on the codes. Both steps are undone here:
+    the forest takes rows as they are, and its sets hold the categories themselves.
+    """
+    require_fitted(model, "_predictors")
+    name = type(model).__name__
+    if len(getattr(model, "classes_", (0, 1))) == 1:
+        msg = (
+            f"{name} cannot be read: it was trained on a single class, "
+            f"{model.classes_[0]!r}, for which scikit-learn returns the probabilities "
+            "of two.\nHint: its answer is always that class; no model is needed."
+        )
+        raise UnsupportedModelError(msg)
+    columns, categories = _columns_and_categories(model)
+    parts: list[Arrays] = []
+    sets: list[NDArray[np.uint32]] = []
+    for predictor in (tree for round_ in model._predictors for tree in round_):
+        parts.append(_nodes_of_predictor(predictor, columns, categories, sets))
+    settings: dict[str, Any] = {"input_dtype": "float64"}
+    if sets:
+        lengths = [len(words) for words in sets]
+        settings["category_offsets"] = np.concatenate([[0], np.cumsum(lengths)])
+        settings["category_words"] = np.concatenate(sets)
+        settings["category_rule"] = "exact"
+    else:
+        for nodes in parts:
+            del nodes["category_set"]
+    if hasattr(model, "classes_"):
+        # Above zero, not at zero, means the second class.
+        settings["decision_threshold"] = float(np.nextafter(0.0, 1.0))
+    return _sum_of_trees(model, parts, model._baseline_prediction.ravel(), **settings)
+
+
+def _columns_and_categories(
+    model: Any,
+) -> tuple[NDArray[np.intp], dict[int, NDArray[np.int64]]]:
+    """Return where each column of the trees comes from, and the categories it has.
+
+    Returns
+    -------
+    columns : ndarray of shape (n_features,)
+        Original column of each column that the trees see.
+    categories : dict
+        For each categorical column of the trees: the category that each code means.
+    """
+    if model.is_categorical_ is None:
+        return np.arange(model.n_features_in_), {}
+    categorical = np.flatnonzero(model.is_categorical_)
+    columns = np.concatenate([categorical, np.flatnonzero(~model.is_categorical_)])
+    encoder = model._preprocessor.named_transformers_["encoder"]
+    names = column_names(model)
+    categories = {
+        code_column: _category_numbers(
+            known, repr(names[column]) if names else str(column), type(model).__name__
+        )
+        for code_column, (column, known) in enumerate(
+            zip(categorical, encoder.categories_, strict=True)
+        )
+    }
+    return columns, categories
+
+
+def _category_numbers(
+    known: NDArray[Any], column: str, model_name: str
+) -> NDArray[np.int64]:
+    """Return the categories of one column as integers, or refuse them."""
+    numbers = []
+    for category in known:
+        if category is None or category != category:
+            continue  # missing, always last and never a code
+        fits = (
+            isinstance(category, (Real, np.bool_))
+            and 0 <= float(category) <= MAX_CATEGORY
+        )
+        if not fits or category != int(category):
+            shown = category.item() if isinstance(category, np.generic) else category
+            msg = (
+                f"{model_name} cannot be read: column {column} has the category "
+                f"{shown!r}, and categories must be whole numbers from 0 to "
+                f"{MAX_CATEGORY:,}.\n"
+                "Hint: encode the column before training, for instance with "
+                "sklearn.preprocessing.OrdinalEncoder as an earlier step of a Pipeline."
+            )
+            raise UnsupportedModelError(msg)
+        numbers.append(int(category))
+    return np.array(numbers, dtype=np.int64)
+
+
+def _nodes_of_predictor(
+    predictor: Any,
+    columns: NDArray[np.intp],
+    categories: dict[int, NDArray[np.int64]],
+    sets: list[NDArray[np.uint32]],
+) -> Arrays:
+    """Return the node arrays of one tree; its category sets are appended to `sets`."""
+    nodes = predictor.nodes
+    inner = nodes["is_leaf"] == 0
+    left = np.where(inner, nodes["left"].astype(np.int64), LEAF)
+    right = np.where(inner, nodes["right"].astype(np.int64), LEAF)
+    missing_left = inner & (nodes["missing_go_to_left"] != 0)
+    category_set = np.full(len(nodes), -1)
+    for node in np.flatnonzero(inner & (nodes["is_categorical"] != 0)):
+        known = categories[int(nodes["feature_idx"][node])]
+        words = predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]]
+        codes = np.arange(len(known))
+        bits = words[codes // 32] >> (codes % 32).astype(np.uint32)
+        members = (bits & 1).astype(bool)
+        if missing_left[node]:
+            # Unknown categories go where missing values go, and what is in no set
+            # goes right: so the set names those that went right, and the children
+            # change places.
+            members = ~members
+            left[node], right[node] = right[node], left[node]
+            missing_left[node] = False
+        category_set[node] = len(sets)
+        sets.append(_as_bits(known[members]))
+    return {
+        "feature": np.where(inner, columns[nodes["feature_idx"]], LEAF),
+        "threshold": np.where(inner, nodes["num_threshold"], 0.0),
+        "left": left,
+        "right": right,
+        "missing_left": missing_left,
+        "category_set": category_set,
+        "value": nodes["value"],
+        "n_node_samples": nodes["count"],
+    }
+
+
+def _as_bits(members: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Return a set of categories as 32-bit words."""
+    words = np.zeros(members.max(initial=-1) // 32 + 1, dtype=np.uint32)
+    bits = np.left_shift(np.uint32(1), (members % 32).astype(np.uint32))
+    np.bitwise_or.at(words, members // 32, bits)
+    return words

@@ -1,0 +1,315 @@
+"""XGBoost models and their ``.json`` and ``.ubj`` files.
+
+What XGBoost does, as far as exactness depends on it (checked with 2.1 to 3.2):
+
+- Rows are rounded to float32. ``x < t`` goes left; NaN goes where the node says.
+- Members of a category set go right. Fractions are cut off; negative numbers, and
+  numbers that are no category of the model, are in no set.
+- Trees are added in order, in float32, onto the base score. That is stored as a
+  probability (or as a mean, under a log link) and turned into a raw score by the C
+  library's `logf`. Labels and raw scores come out bit for bit.
+- ``dart`` multiplies each leaf by the weight of its tree. The scikit-learn interface
+  adds the base score to the leaf, and takes it off again, before it does so; the last
+  bits then differ from those of ``Booster.predict``.
+- Probabilities rest on another exponential function here; they agree to a few units
+  in the last place of a float32.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+
+from spinney.errors import InvalidForestError, UnsupportedModelError
+from spinney.forest import MAX_OUTPUTS, Forest
+from spinney.readers.ubjson import decode_ubjson
+from spinney.readers.xgboost_scores import base_score, decision
+from spinney.readers.xgboost_trees import (
+    fill_inner_values,
+    numbers,
+    part,
+    read_trees,
+    refuse_damaged,
+)
+
+
+def read_xgboost(model: Any) -> Forest:
+    """Read a trained XGBoost model.
+
+    Parameters
+    ----------
+    model : Booster, XGBClassifier, XGBRegressor, XGBRFClassifier or XGBRFRegressor
+        With ``gbtree`` or ``dart`` trees. After early stopping, estimators answer with
+        the trees up to their best iteration, and a Booster with all of them; so does
+        what is read from each.
+
+    Returns
+    -------
+    forest : Forest
+        Answers like ``model.predict``; its `decision_function` like
+        ``model.predict(..., output_margin=True)``. A Booster of a two-class or
+        softmax objective is read as a classifier whose `predict` returns labels; what
+        ``Booster.predict`` returns is then in `predict_proba`.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model cannot be read exactly.
+    sklearn.exceptions.NotFittedError
+        If the model has not been trained.
+    """
+    from xgboost import Booster, XGBModel, XGBRanker
+    from xgboost.core import XGBoostError
+
+    name = type(model).__name__
+    if isinstance(model, Booster):
+        try:
+            content = model.save_raw("ubj")
+        except XGBoostError as error:  # it knows of no features yet
+            raise _not_fitted(name) from error
+        return _read(decode_ubjson(bytes(content)), "Booster", name)
+    if not isinstance(model, XGBModel) or isinstance(model, XGBRanker):
+        msg = (
+            f"spinney cannot read a {name} of XGBoost.\nHint: pass a Booster, or an "
+            "XGBClassifier, XGBRegressor, XGBRFClassifier or XGBRFRegressor."
+        )
+        raise UnsupportedModelError(msg)
+    if not model.__sklearn_is_fitted__():
+        raise _not_fitted(name)
+    if not (
+        isinstance(model.missing, (float, np.floating)) and np.isnan(model.missing)
+    ):
+        msg = (
+            f"The {name} takes {model.missing!r} for a missing value "
+            f"(missing={model.missing!r}), and spinney only NaN.\nHint: replace that "
+            "value by NaN in the rows, and train with missing=nan."
+        )
+        raise UnsupportedModelError(msg)
+    document = decode_ubjson(bytes(model.get_booster().save_raw("ubj")))
+    kind = "classifier" if hasattr(model, "n_classes_") else "regressor"
+    return _read(document, kind, name)
+
+
+def read_xgboost_document(document: dict[str, Any]) -> Forest:
+    """Read an XGBoost model from its JSON document.
+
+    Parameters
+    ----------
+    document : dict
+        What a ``.json`` model file holds. XGBoost itself need not be installed.
+
+    Returns
+    -------
+    forest : Forest
+        Answers like an estimator after ``load_model`` of the same file: if the model
+        was trained with early stopping, with the trees up to the best iteration. (A
+        Booster would use all trees of the file.) The class labels are 0, 1, 2 and so
+        on, the only ones that XGBoost knows.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the document is damaged, or the model cannot be read exactly.
+    """
+    return _read(document, "file", "model file")
+
+
+def read_xgboost_ubj(content: bytes) -> Forest:
+    """Read an XGBoost model from the content of its ``.ubj`` file.
+
+    Parameters
+    ----------
+    content : bytes
+        The whole file. XGBoost itself need not be installed.
+
+    Returns
+    -------
+    forest : Forest
+        As `read_xgboost_document` returns it.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the content is damaged, or the model cannot be read exactly.
+    """
+    return read_xgboost_document(decode_ubjson(content))
+
+
+def _not_fitted(name: str) -> NotFittedError:
+    msg = f"This {name} has not been trained. Call fit (or train) before read_model."
+    return NotFittedError(msg)
+
+
+def _read(document: Any, kind: str, name: str) -> Forest:
+    """Read a document that comes from a Booster, an estimator or a file."""
+    learner = part(document, "learner", dict)
+    booster = part(learner, "gradient_booster", dict)
+    attributes = learner.get("attributes")
+    if not isinstance(attributes, dict):
+        attributes = {}
+    if kind == "file":
+        kind = _estimator_type(attributes) or kind
+    model, tree_weights = _trees_and_weights(booster)
+    settings = part(learner, "learner_model_param", dict)
+    n_classes = max(_count(settings, "num_class", 0), 1)
+    n_targets = max(_count(settings, "num_target", 1), 1)
+    n_outputs = max(n_classes, n_targets)
+    objective = part(part(learner, "objective", dict), "name", str)
+    _refuse_recoded_categories(model)
+    if n_outputs > MAX_OUTPUTS:
+        refuse_damaged(f"it claims to have {n_outputs:,} outputs")
+    meaning = decision(objective, kind, n_classes, n_targets)
+    base = base_score(settings, objective, n_outputs)
+
+    trees = part(model, "trees", list)
+    tree_info = numbers(model, "tree_info")
+    if len(tree_info) != len(trees):
+        refuse_damaged(f"'tree_info' has {len(tree_info)} entries, not {len(trees)}")
+    if kind != "Booster" and "best_iteration" in attributes:
+        trees = trees[: _trees_until_best(model, attributes, n_outputs, len(trees))]
+        tree_info = tree_info[: len(trees)]
+    if not trees:
+        msg = "The XGBoost model has no trees.\nHint: train it for a round at least."
+        raise UnsupportedModelError(msg)
+
+    n_values = _values_per_leaf(trees, n_outputs)
+    arrays = read_trees(trees, n_values)
+    if tree_weights is not None:
+        through = base[tree_info % n_outputs] * np.float32(kind != "Booster")
+        _weigh(arrays, tree_weights[: len(trees)], through)
+    arrays["value"] = fill_inner_values(arrays)
+    del arrays["hessian"]
+    names = learner.get("feature_names")
+    parameters: dict[str, Any] = {
+        **arrays,
+        **meaning,
+        "n_features": _count(settings, "num_feature", 0),
+        "n_outputs": n_outputs,
+        "aggregation": "sum",
+        "tree_output": tree_info if n_outputs > n_values else None,
+        "base_score": base,
+        "base_added": "first",
+        "category_rule": "floor",
+        "input_dtype": "float32",
+        "sum_dtype": "float32",
+        "feature_names": names if isinstance(names, list) and names else None,
+        "source": f"XGBoost {name}",
+    }
+    try:
+        return Forest(**parameters)
+    except InvalidForestError as error:
+        refuse_damaged(str(error).rstrip("."), error)
+
+
+def _estimator_type(attributes: dict[str, Any]) -> str | None:
+    """Return whether an estimator wrote the file, and which sort of one."""
+    try:
+        found = json.loads(attributes["scikit_learn"])["_estimator_type"]
+    except (KeyError, TypeError, ValueError):
+        return None  # written by a Booster
+    return found if found in ("classifier", "regressor") else None
+
+
+def _count(settings: dict[str, Any], name: str, default: int) -> int:
+    """Return a number that XGBoost writes as a text; older files lack some."""
+    given = settings.get(name, default)
+    try:
+        count = int(given)
+    except (TypeError, ValueError, OverflowError):
+        count = -1
+    if not 0 <= count < 2**31:
+        refuse_damaged(f"{name!r} must be a whole number, got {given!r:.40}")
+    return count
+
+
+def _trees_and_weights(
+    booster: dict[str, Any],
+) -> tuple[dict[str, Any], NDArray[np.float32] | None]:
+    """Return the part that holds the trees, and the weights of dart's trees."""
+    kind = booster.get("name")
+    if kind == "gbtree":
+        return part(booster, "model", dict), None
+    if kind == "dart":
+        model = part(part(booster, "gbtree", dict), "model", dict)
+        weights = numbers(booster, "weight_drop", "iuf")
+        if len(weights) != len(part(model, "trees", list)):
+            refuse_damaged(f"{len(weights)} tree weights ('weight_drop') do not fit")
+        with np.errstate(over="ignore"):
+            return model, weights.astype(np.float32)
+    msg = (
+        f"The XGBoost model is a {kind!r} booster, and spinney reads trees only.\n"
+        "Hint: train with booster='gbtree' or 'dart'."
+    )
+    raise UnsupportedModelError(msg)
+
+
+def _refuse_recoded_categories(model: dict[str, Any]) -> None:
+    """Refuse models that number the categories of a data frame for themselves."""
+    encodings = (
+        model["cats"].get("enc") if isinstance(model.get("cats"), dict) else None
+    )
+    for column, encoding in enumerate(encodings or []):
+        # Texts are stored as bytes, with the offset of each; numbers as they are.
+        values = numbers(encoding, "values", "iufb")
+        plain = "offsets" not in encoding and np.array_equal(
+            values, np.arange(len(values))
+        )
+        if len(values) and not plain:
+            msg = (
+                f"The XGBoost model numbers the categories of column {column} by "
+                "itself (it was trained on a data frame with a categorical column), "
+                "and spinney takes numbers only.\nHint: train on the integer codes "
+                "0, 1, 2, ... of that column, with feature_types=['c', ...]."
+            )
+            raise UnsupportedModelError(msg)
+
+
+def _trees_until_best(
+    model: dict[str, Any], attributes: dict[str, Any], n_outputs: int, n_trees: int
+) -> int:
+    """Return the number of trees up to the best iteration of early stopping."""
+    best = _count(attributes, "best_iteration", 0)
+    if "iteration_indptr" in model:  # since XGBoost 2.0
+        ends = numbers(model, "iteration_indptr")[1:]
+    else:
+        sizes = part(model, "gbtree_model_param", dict)
+        per_iteration = n_outputs * max(_count(sizes, "num_parallel_tree", 1), 1)
+        ends = np.arange(per_iteration, n_trees + 1, per_iteration)
+    if best >= len(ends) or not 0 <= ends[best] <= n_trees:
+        refuse_damaged(f"there is no iteration {best}, said to be the best")
+    return int(ends[best])
+
+
+def _values_per_leaf(trees: list[Any], n_outputs: int) -> int:
+    """Return 1, or the number of outputs if every leaf has a number for each."""
+    found = set()
+    for tree in trees:
+        # 0 was written for a single value before XGBoost 2.0.
+        parameters = part(tree, "tree_param", dict)
+        found.add(max(_count(parameters, "size_leaf_vector", 1), 1))
+    if found == {1}:
+        return 1
+    if found == {n_outputs}:
+        return n_outputs
+    refuse_damaged(f"its leaves have {sorted(found)} values for {n_outputs} outputs")
+
+
+def _weigh(
+    arrays: dict[str, NDArray[Any]],
+    tree_weights: NDArray[np.float32],
+    through: NDArray[np.float32],
+) -> None:
+    """Multiply the leaves by the weights of their trees, as dart does it.
+
+    Before that, the number that `through` has for the tree is added and taken off
+    again. All in float32, as in XGBoost, because it is the rounding that matters.
+    """
+    sizes = np.diff(arrays["tree_offsets"])
+    weight = np.repeat(tree_weights, sizes)[:, np.newaxis]
+    through = np.repeat(through, sizes)[:, np.newaxis]
+    with np.errstate(over="ignore", invalid="ignore"):
+        arrays["value"] = ((arrays["value"] + through) - through) * weight

@@ -1,0 +1,72 @@
+"""Train the stored models again: ``python tests/models/lightgbm/make.py``.
+
+Each model is kept as the text that LightGBM writes, next to rows and what LightGBM
+answered to them: raw scores and probabilities. Only made anew when a newer format is
+to be added, under a new name; old files stay, because they must stay readable.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import lightgbm
+import numpy as np
+
+FOLDER = Path(__file__).parent
+N_ROWS = 30
+
+
+def make(name, y, categorical_feature=(), n_trees=4, **parameters):
+    """Train on the rows X and store the text of the model and its answers."""
+    rng = np.random.default_rng(0)
+    booster = lightgbm.train(
+        {
+            "num_leaves": 6,
+            "min_data_in_leaf": 3,
+            "min_data_per_group": 3,
+            "verbose": -1,
+            "num_threads": 1,
+            **parameters,
+        },
+        lightgbm.Dataset(X, y, categorical_feature=list(categorical_feature)),
+        n_trees,
+    )
+    rows = X[:N_ROWS].copy()
+    rows[rng.random(rows.shape) < 0.05] = np.nan
+    rows[rng.random(rows.shape) < 0.03] = np.inf
+    booster.save_model(FOLDER / f"{name}.txt")
+    answers = {
+        "lightgbm": lightgbm.__version__,
+        "rows": rows.tolist(),
+        "raw": booster.predict(rows, raw_score=True).tolist(),
+        "predicted": booster.predict(rows).tolist(),
+    }
+    text = json.dumps(answers).replace("], [", "],\n[")
+    (FOLDER / f"{name}.json").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    rng = np.random.default_rng(0)
+    X = np.column_stack(
+        [rng.normal(size=300).round(2), rng.integers(0, 40, 300), rng.poisson(1, 300)]
+    )
+    score = X[:, 0] + (X[:, 1] * 7 % 5 > 2) - 0.5 * X[:, 2]
+    X[rng.random(X.shape) < 0.1] = np.nan
+    three = np.digitize(score, [-0.5, 0.8])
+
+    make("binary-v4", score > 0, objective="binary", zero_as_missing=True)
+    few = {"cat_smooth": 1, "cat_l2": 1}
+    make("categories-v4", score > 0, [1], objective="binary", sigmoid=0.5, **few)
+    make("multiclass-v4", three, objective="multiclass", num_class=3, n_trees=2)
+    make(
+        "forest-v4",
+        three,
+        objective="multiclassova",
+        num_class=3,
+        n_trees=2,
+        boosting="rf",
+        bagging_freq=1,
+        bagging_fraction=0.6,
+    )
+    make("poisson-v4", np.exp(score / 2), objective="poisson", boosting="dart")
