@@ -1,0 +1,101 @@
+"""Write a file whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterable
+
+# Absent on some systems: there they change nothing.
+_BINARY = getattr(os, "O_BINARY", 0)
+_DIRECTORY = getattr(os, "O_DIRECTORY", 0)
+
+
+def write_atomically(path: str, chunks: Iterable[bytes | memoryview]) -> None:
+    """Put `chunks` into a file under `path`, replacing what is there in one step.
+
+    The bytes go to a new file in the same directory, onto the disk, and only then
+    under their name. Whoever opens `path` meanwhile, or after a crash, gets the old
+    file or the new one, never a part. A process that is killed may leave the new file
+    behind, as ``.spinney-*.partial``; an error does not.
+
+    Parameters
+    ----------
+    path : str
+        File to write. If it is a symbolic link, the link stays and the file that it
+        points to is replaced, as with ``open(path, "wb")``.
+    chunks : iterable of bytes or memoryview
+        The content.
+    """
+    target = os.path.realpath(path)
+    mode = _mode_to_keep(path, target)
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        msg = f"There is no directory {folder!r} to save {path!r} in. Make it first."
+        raise FileNotFoundError(msg)
+    partial = os.path.join(folder, f".spinney-{secrets.token_hex(8)}.partial")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
+    try:
+        # The system takes the umask off these permissions.
+        descriptor = os.open(partial, flags, 0o666)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        msg = (
+            f"No permission to make a file in the directory {folder!r}, which saving "
+            f"{path!r} needs. Save to another directory, or change its permissions."
+        )
+        raise PermissionError(msg) from error
+    try:
+        with open(descriptor, "wb") as file:
+            if mode is not None:
+                os.chmod(partial, mode)
+            for chunk in chunks:
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        raise
+    _sync_folder(folder)
+
+
+def _mode_to_keep(path: str, target: str) -> int | None:
+    """Return the permissions of the file to be replaced, None if there is none."""
+    try:
+        old = os.stat(target)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if stat.S_ISDIR(old.st_mode):
+        msg = f"{path!r} is a directory. Pass the name of a file in it."
+        raise IsADirectoryError(msg)
+    if not stat.S_ISREG(old.st_mode):
+        # Replacing a device or a pipe would take it away from everybody else.
+        msg = f"{path!r} is a device, a pipe or a socket. Pass the name of a file."
+        raise OSError(msg)
+    # Replacing needs no permission on the old file, but whoever took the permission
+    # to write away did not want it replaced.
+    if not os.access(target, os.W_OK):
+        msg = (
+            f"No permission to write to {path!r}. Save under another name, or make "
+            "the file writable."
+        )
+        raise PermissionError(msg)
+    return stat.S_IMODE(old.st_mode) & 0o777
+
+
+def _sync_folder(folder: str) -> None:
+    """Put the new name onto the disk, where the system can do that."""
+    # The new file is whole and in place. Where a directory cannot be opened or synced
+    # (Windows, some network disks), a power cut may still bring the old file back.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | _DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

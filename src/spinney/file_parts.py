@@ -1,0 +1,247 @@
+"""Objects taken apart into settings and arrays, and put together again.
+
+Settings are what JSON holds (numbers, texts, lists, objects); arrays are numbers and
+flags. Whoever puts an object together takes out of both what it knows, with
+`take_setting` and `take_array`; what is left over is an error of the file.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from spinney.errors import FormatError
+from spinney.file_container import CODES, Arrays, Settings
+from spinney.forest import ARRAYS, Forest
+
+# NumPy stores all labels at the width of the longest, and limits that width.
+LONGEST_LABEL = 2**20
+
+_CHOICES = (
+    "aggregation",
+    "base_added",
+    "category_rule",
+    "decides_by",
+    "input_dtype",
+    "link",
+    "sum_dtype",
+)
+_OPTIONAL = (
+    "category_offsets",
+    "category_set",
+    "category_words",
+    "n_node_samples",
+    "tree_output",
+    "zero_is_missing",
+)
+
+
+# ------------------------------------------------------------------ taking
+
+
+def take_setting(settings: Settings, name: str, kind: type) -> Any:
+    """Take one setting out of `settings`; it must have exactly the type `kind`."""
+    if name not in settings:
+        msg = f"the setting {name!r} is missing"
+        raise FormatError(msg)
+    value = settings.pop(name)
+    if type(value) is not kind:
+        msg = f"{name} must be of type {kind.__name__}, got {reprlib.repr(value)}"
+        raise FormatError(msg)
+    if isinstance(value, str) and not _is_unicode(value):
+        msg = f"{name} must be a text of Unicode characters, got {reprlib.repr(value)}"
+        raise FormatError(msg)
+    return value
+
+
+def take_array(arrays: Arrays, name: str, dtype: DTypeLike, ndim: int) -> NDArray[Any]:
+    """Take one array out of `arrays`; its type and number of axes must fit."""
+    if name not in arrays:
+        msg = f"the array {name!r} is missing"
+        raise FormatError(msg)
+    array = arrays.pop(name)
+    if array.dtype != np.dtype(dtype).newbyteorder("<") or array.ndim != ndim:
+        msg = (
+            f"{name} must be an array of {np.dtype(dtype).name} with {ndim} axes, got "
+            f"{array.dtype.name} of shape {array.shape}"
+        )
+        raise FormatError(msg)
+    return array
+
+
+def refuse_leftovers(settings: Settings, arrays: Arrays) -> None:
+    """Raise `FormatError` if something is left that nobody took."""
+    left = sorted(settings) + sorted(arrays)
+    if left:
+        msg = f"nothing by the name of {reprlib.repr(left[0])} belongs into it"
+        raise FormatError(msg)
+
+
+# ------------------------------------------------------------------ forest
+
+
+def forest_to_parts(forest: Forest) -> tuple[Settings, Arrays]:
+    """Return the settings and arrays that `forest_from_parts` makes a forest from."""
+    if not isinstance(forest.source, str) or not _is_unicode(forest.source):
+        msg = f"source must be a text of Unicode characters, got {forest.source!r}."
+        raise TypeError(msg)
+    settings: Settings = {name: getattr(forest, name) for name in _CHOICES}
+    settings |= {
+        "decision_threshold": float(forest.decision_threshold),
+        "link_scale": float(forest.link_scale),
+        "n_features": int(forest.n_features),
+        "n_outputs": int(forest.n_outputs),
+        "source": forest.source,
+    }
+    arrays: Arrays = {"base_score": forest.base_score}
+    for name in ARRAYS:
+        if getattr(forest, name) is not None:
+            arrays[name] = getattr(forest, name)
+    if forest.classes is not None:
+        arrays |= labels_to_arrays("classes", forest.classes)
+    if forest.feature_names is not None:
+        arrays |= texts_to_arrays("feature_names", forest.feature_names)
+    return settings, arrays
+
+
+def forest_from_parts(settings: Settings, arrays: Arrays) -> Forest:
+    """Take a forest out of `settings` and `arrays`, trusting neither."""
+    parts: dict[str, Any] = {
+        name: take_setting(settings, name, str) for name in _CHOICES
+    }
+    for name in ("decision_threshold", "link_scale"):
+        parts[name] = take_setting(settings, name, float)
+    for name in ("n_features", "n_outputs"):
+        parts[name] = take_setting(settings, name, int)
+    parts["source"] = take_setting(settings, "source", str)
+    for name, dtype in ARRAYS.items():
+        if name in arrays or name not in _OPTIONAL:
+            ndim = 2 if name == "value" else 1
+            parts[name] = take_array(arrays, name, dtype, ndim)
+    parts["base_score"] = take_array(arrays, "base_score", np.float64, 1)
+    if len(parts["base_score"]) != parts["n_outputs"]:
+        msg = (
+            f"base_score must have one entry for each of the {parts['n_outputs']} "
+            f"outputs, got {len(parts['base_score'])}"
+        )
+        raise FormatError(msg)
+    parts["classes"] = labels_from_arrays("classes", arrays)
+    parts["feature_names"] = texts_from_arrays("feature_names", arrays)
+    return Forest(**parts)
+
+
+# ------------------------------------------------------------------ labels
+
+
+def labels_to_arrays(name: str, labels: NDArray[Any]) -> Arrays:
+    """Return class labels as one array, of numbers or of the letters of texts."""
+    if labels.dtype.kind == "O":
+        labels = _texts_among_objects(name, labels)
+    if labels.dtype.kind == "U":
+        width = labels.dtype.itemsize // 4
+        codes = np.ascontiguousarray(labels, dtype=f"<U{width}").view("<u4")
+        codes = codes.reshape(len(labels), width)
+        if width > LONGEST_LABEL or not _are_unicode(codes):
+            msg = (
+                f"{name} must be texts of at most {LONGEST_LABEL:,} Unicode characters "
+                "to be saved."
+            )
+            raise ValueError(msg)
+        return {f"{name}_text": codes}
+    if labels.dtype.newbyteorder("<") not in CODES:
+        msg = (
+            f"{name} must be integers, floats, booleans or texts to be saved, got an "
+            f"array of dtype {labels.dtype}. Convert the labels, and map the answers "
+            "back after loading."
+        )
+        raise TypeError(msg)
+    return {name: labels}
+
+
+def labels_from_arrays(name: str, arrays: Arrays) -> NDArray[Any] | None:
+    """Take class labels out of `arrays`; None if there are none."""
+    if f"{name}_text" in arrays:
+        codes = take_array(arrays, f"{name}_text", np.uint32, 2)
+        width = codes.shape[1]
+        if not 1 <= width <= LONGEST_LABEL or not _are_unicode(codes):
+            msg = f"{name} must be texts of 1 to {LONGEST_LABEL:,} Unicode characters"
+            raise FormatError(msg)
+        # A copy in the byte order of this machine, which `view` then reads as texts.
+        return codes.astype(np.uint32).view(f"=U{width}").reshape(-1)
+    if name not in arrays:
+        return None
+    labels = take_array(arrays, name, arrays[name].dtype, 1)
+    return labels.astype(labels.dtype.newbyteorder("="))
+
+
+def _texts_among_objects(name: str, labels: NDArray[Any]) -> NDArray[np.str_]:
+    """Return an array of Python texts as one of NumPy's, or refuse it."""
+    for label in labels.ravel():
+        if not isinstance(label, str):
+            msg = (
+                f"{name} must be all integers, all floats, all booleans or all texts "
+                f"to be saved, got the Python object {reprlib.repr(label)} of type "
+                f"{type(label).__name__}. Convert the labels to one of these types."
+            )
+            raise TypeError(msg)
+    texts = labels.astype(np.str_)
+    if (texts.astype(object) != labels).any():
+        msg = f"{name} must not end in null characters to be saved."
+        raise ValueError(msg)
+    return texts
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether `text` can be written as UTF-8: no halves of surrogate pairs."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _are_unicode(codes: NDArray[np.uint32]) -> bool:
+    """Whether all numbers are characters, halves of surrogate pairs excluded."""
+    surrogate = (codes >= 0xD800) & (codes <= 0xDFFF)
+    return not (surrogate | (codes > 0x10FFFF)).any()
+
+
+# ------------------------------------------------------------------ texts
+
+
+def texts_to_arrays(name: str, texts: tuple[str, ...]) -> Arrays:
+    """Return texts of any lengths as their UTF-8 bytes and where each one ends."""
+    try:
+        encoded = [text.encode("utf-8") for text in texts]
+    except UnicodeEncodeError as error:
+        msg = f"{name} must be texts of Unicode characters to be saved: {error}."
+        raise ValueError(msg) from error
+    ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
+    return {
+        f"{name}_ends": ends,
+        f"{name}_utf8": np.frombuffer(b"".join(encoded), dtype=np.uint8),
+    }
+
+
+def texts_from_arrays(name: str, arrays: Arrays) -> tuple[str, ...] | None:
+    """Take texts out of `arrays`; None if there are none."""
+    if f"{name}_ends" not in arrays:
+        return None
+    ends = take_array(arrays, f"{name}_ends", np.int64, 1)
+    joined = take_array(arrays, f"{name}_utf8", np.uint8, 1).tobytes()
+    starts = np.concatenate([np.zeros(1, dtype=np.int64), ends])
+    if (starts[1:] < starts[:-1]).any() or starts[-1] != len(joined):
+        msg = f"{name}_ends must rise to the number of bytes, {len(joined)}"
+        raise FormatError(msg)
+    bounds = starts.tolist()
+    try:
+        return tuple(
+            joined[start:end].decode("utf-8") for start, end in pairwise(bounds)
+        )
+    except UnicodeDecodeError as error:
+        msg = f"{name} must be UTF-8: {error}"
+        raise FormatError(msg) from error
