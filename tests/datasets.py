@@ -11,7 +11,7 @@ from sklearn import datasets
 
 
 def bundled(name):
-    """Return (X, y) of ``breast_cancer``, ``digits``, ``iris``, ``wine`` or ``diabetes``."""
+    """Return (X, y) of a set bundled with scikit-learn, such as ``breast_cancer``."""
     return getattr(datasets, f"load_{name}")(return_X_y=True)
 
 

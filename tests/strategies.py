@@ -273,7 +273,9 @@ def forests(draw, tasks=TASKS, max_trees=12, max_depth=60):
 def random_rows(forest, n_rows, seed=0, dtype=np.float64, missing=True):
     """Return rows for `forest`: on and next to its thresholds, odd, infinite, missing.
 
-    With ``missing=False`` there is no NaN among them.
+    Half of them are led to a leaf drawn from all leaves, because a row of random
+    numbers hardly ever comes to the end of a deep tree. With ``missing=False`` there
+    is no NaN among them.
     """
     rng = np.random.default_rng(seed)
     shape = (n_rows, forest.n_features)
@@ -290,9 +292,34 @@ def random_rows(forest, n_rows, seed=0, dtype=np.float64, missing=True):
         touched = rng.random(n_rows) < 0.6
         X[touched, column] = rng.choice(own, size=int(touched.sum()))
     if missing:
-        X[rng.random(shape) < 0.15] = np.nan
+        share = rng.choice([0, 0.02, 0.3], size=(n_rows, 1))
+        X[rng.random(shape) < share] = np.nan
+    _lead_to_leaves(forest, X, rng)
     with np.errstate(over="ignore", under="ignore"):
         return X.astype(dtype)
+
+
+def _lead_to_leaves(forest, X, rng):
+    """Change half of the rows so that each takes the path to some leaf, if it can."""
+    inner = np.flatnonzero(forest.feature >= 0)
+    parent = np.full(forest.n_nodes, -1)
+    parent[forest.left[inner]] = inner
+    parent[forest.right[inner]] = inner
+    leaves = np.flatnonzero(forest.feature < 0)
+    for row in (X[i] for i in np.flatnonzero(rng.random(len(X)) < 0.5)):
+        node = rng.choice(leaves)
+        above, at_most = {}, {}
+        while parent[node] >= 0:
+            child, node = node, parent[node]
+            column, threshold = forest.feature[node], forest.threshold[node]
+            if child == forest.left[node]:
+                at_most[column] = min(threshold, at_most.get(column, np.inf))
+            else:
+                above[column] = max(threshold, above.get(column, -np.inf))
+        for column, threshold in above.items():
+            row[column] = threshold + max(abs(threshold), 1) * 1e-6
+        for column, threshold in at_most.items():
+            row[column] = threshold
 
 
 def _near(numbers):

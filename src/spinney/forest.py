@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spinney.errors import InvalidForestError, UnsupportedModelError
 from spinney.invariants import check_forest, tree_depths
-from spinney.links import class_probabilities
+from spinney.links import class_probabilities, exponential, likeliest_classes
 
 if TYPE_CHECKING:
     from spinney.runtime import Engine, RowPredictor
@@ -271,7 +271,7 @@ class Forest:
         raw = self.engine.raw(X, n_jobs)
         if self.classes is not None:
             return self.classes[self.winners(raw)]
-        answers = np.exp(raw) if self.link == "exp" else raw
+        answers = exponential(raw) if self.link == "exp" else raw
         return answers[:, 0] if self.n_outputs == 1 else answers
 
     def winners(self, raw: NDArray[np.floating]) -> NDArray[np.intp]:
@@ -291,7 +291,7 @@ class Forest:
             threshold = raw.dtype.type(self.positive_from)
             return (raw[:, 0] >= threshold).astype(np.intp)
         if self.decides_by == "probability":
-            raw = class_probabilities(raw, self.link, self.link_scale)
+            return likeliest_classes(raw, self.link, self.link_scale)
         return raw.argmax(axis=1)
 
     def predict_proba(

@@ -247,9 +247,39 @@ def joined(forests):
     return forests[0].replace(**changes)
 
 
-@pytest.mark.parametrize("depth", [60, 500, 3000])
-def test_chains_far_deeper_than_trained_trees_agree(depth):
-    forest = strategies.random_forest(3, n_trees=2, shape="chain", depth=depth)
+@pytest.mark.parametrize("depth", [15, 16, 17, 18, 19, 24, 25, 33, 60, 256, 500])
+@pytest.mark.parametrize("input_dtype", ["float32", "float64"])
+def test_rows_arrive_at_every_leaf_however_deep(depth, input_dtype):
+    # A column for each split, so that every leaf can be reached: row i turns off the
+    # spine at level i, or where a NaN leads it off before that.
+    forest = strategies.random_forest(
+        depth, n_trees=1, shape="chain", depth=depth, input_dtype=input_dtype
+    )
+    X = np.zeros((depth + 1, depth), dtype=np.float32)
+    feature = np.full(forest.n_nodes, -1)
+    node = 0
+    for level in range(depth):
+        left, right = forest.left[node], forest.right[node]
+        spine_left = forest.feature[left] >= 0
+        feature[node] = level
+        X[:, level] = -1 if spine_left else 1
+        X[level, level] *= -1
+        node = left if spine_left else right
+    forest = forest.replace(
+        feature=feature, n_features=depth, threshold=np.zeros(forest.n_nodes)
+    )
+    assert len(np.unique(reference.leaves(forest, X))) == depth + 1
+    with_nan = X.copy()
+    with_nan[np.arange(depth + 1), np.arange(depth + 1) * 7 % depth] = np.nan
+    for rows in (X, with_nan, X[::-1][:5], with_nan[::-1][:5]):
+        assert_answers_as_reference(forest, rows)
+        predict_row = forest.predictor()
+        rows = np.ascontiguousarray(rows[-20:])
+        assert [predict_row(row) for row in rows] == forest.predict(rows).tolist()
+
+
+def test_a_chain_of_many_thousand_levels_agrees():
+    forest = strategies.random_forest(3, n_trees=2, shape="chain", depth=5000)
     assert_answers_as_reference(forest, strategies.random_rows(forest, 6))
 
 

@@ -141,7 +141,8 @@ def _show(result: dict[str, Any], console: Console) -> None:
         f"({result['trees']} trees, {result['nodes']:,} nodes, "
         f"{result['classes']} classes)."
     )
-    table = Table(title="Microseconds per row, one thread", title_justify="left")
+    title = f"Microseconds per row, one thread, quickest of {N_REPEATS}"
+    table = Table(title=title, title_justify="left")
     table.add_column("")
     for heading in ("scikit-learn", "spinney", "times as fast"):
         table.add_column(heading, justify="right")
@@ -160,8 +161,8 @@ def _show(result: dict[str, Any], console: Console) -> None:
     console.print(table)
     console.print(
         "Every tree was asked for every row. The rows are the 1,797 digits, drawn with "
-        "repetition and with noise added. One row per call: spinney through "
-        "forest.predictor(), which checks only the type and the length of the row."
+        "repetition and with noise added. One row per call is model.predict on the one "
+        "side and forest.predictor(), which is made for that, on the other."
     )
     console.print(
         f"The first call took {result['first_call_seconds']:.1f} s and is not counted: "

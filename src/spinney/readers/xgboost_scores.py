@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
-import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import UnsupportedModelError
-from spinney.links import smallest_positive_score
+from spinney.links import c_float_function, smallest_positive_score
 from spinney.readers.xgboost_trees import refuse_damaged
 
 IDENTITY_OBJECTIVES = (
@@ -106,25 +103,6 @@ def decision(
     return {"link": "exp" if objective in EXPONENT_OBJECTIVES else "identity"}
 
 
-def _float_function(
-    name: str, substitute: Callable[[float], float]
-) -> Callable[[np.float32], np.float32]:
-    """Return a float32 function of the C library, the one that XGBoost calls.
-
-    NumPy's own float32 functions differ from it in the last bit. Where the C library
-    cannot be reached, the double function is rounded, which is right but for one
-    number in two hundred.
-    """
-    try:
-        library = ctypes.CDLL("ucrtbase" if os.name == "nt" else None)
-        function = getattr(library, name)
-    except (OSError, AttributeError):
-        return lambda x: np.float32(substitute(float(x)))
-    function.restype = ctypes.c_float
-    function.argtypes = [ctypes.c_float]
-    return lambda x: np.float32(function(x))
-
-
 def _raw_is_positive(raw: np.floating) -> bool:
     # XGBClassifier compares whatever its booster predicts with one half.
     return bool(raw > np.float32(0.5))
@@ -132,7 +110,7 @@ def _raw_is_positive(raw: np.floating) -> bool:
 
 def _probability_is_positive(raw: np.floating) -> bool:
     one = np.float32(1)
-    power = _float_function("expf", math.exp)(-raw)
+    power = c_float_function("expf", math.exp)(-raw)
     return bool(one / (one + power) > np.float32(0.5))
 
 
@@ -162,7 +140,7 @@ def base_score(
     if base.shape not in ((1,), (n_outputs,)) or not np.isfinite(base).all():
         refuse_damaged(f"'base_score' must be {n_outputs} numbers, got {given!r:.40}")
     base = np.resize(base, n_outputs)
-    log = _float_function("logf", math.log)
+    log = c_float_function("logf", math.log)
     one = np.float32(1)
     if objective in ("binary:logistic", "reg:logistic"):
         if ((base < 0) | (base > 1)).any():

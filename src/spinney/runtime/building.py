@@ -115,9 +115,11 @@ def distinct_rows(bits: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     for row in range(n_rows):
         code = np.uint64(14695981039346656037)
         for column in range(n_columns):
+            # Shifts only: a product that wraps around warns in plain Python.
             code ^= np.uint64(bits[row, column])
-            code *= np.uint64(1099511628211)
-            code ^= code >> np.uint64(29)
+            code ^= code << np.uint64(13)
+            code ^= code >> np.uint64(7)
+            code ^= code << np.uint64(17)
         slot = code & mask
         while True:
             other = slot_row[slot]

@@ -12,6 +12,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
+from spinney.links import CLOSE, exponential
 from spinney.rows import as_rows, refuse_shuffled_columns
 from spinney.runtime.kernels import (
     BLOCK_BYTES,
@@ -194,6 +195,7 @@ class RowPredictor:
         forest = engine.forest
         self._forest = forest
         self._shape = (forest.n_features,)
+        self._sum_type = engine.sum_dtype.type
         self._labels = [] if forest.classes is None else list(forest.classes)
         dtypes: list[type[np.floating]] = [np.float32]
         if forest.input_dtype == "float64":
@@ -234,9 +236,8 @@ class RowPredictor:
             return arguments
         margin = 0.0
         if forest.decides_by == "probability":
-            # Scores this far apart have different probabilities even in float32.
             # Logistic curves can be equal at any distance, once they reach one.
-            margin = 1e-3 if forest.link == "softmax" else np.inf
+            margin = CLOSE if forest.link == "softmax" else np.inf
         return (*arguments, forest.positive_from, margin)
 
     def __call__(self, row: NDArray[np.floating]) -> Any:
@@ -254,8 +255,8 @@ class RowPredictor:
         if row.shape != self._shape:
             return self._answer_checked(row)
         if not self._labels:
-            score = score_of_row(row, *arguments)
-            return np.exp(score) if self._forest.link == "exp" else score
+            score = self._sum_type(score_of_row(row, *arguments))
+            return exponential(score) if self._forest.link == "exp" else score
         winner = class_of_row(row, *arguments)
         return self._labels[winner] if winner >= 0 else self._answer_checked(row)
 

@@ -14,18 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from spinney.forest import ZERO_BAND
-from spinney.runtime.layout import (
-    CATEGORICAL,
-    MISSING_LEFT,
-    ZERO_IS_MISSING,
-    Categories,
-    Layout,
-    Sliced,
-    Walk,
-)
+from spinney.runtime.layout import CATEGORICAL, MISSING_LEFT, ZERO_IS_MISSING
 
 u = np.uint64
 
@@ -38,8 +29,8 @@ BLOCK_BYTES = 262_144
 MIN_BLOCK_ROWS = 48
 
 # Levels walked before rows that have arrived are sorted out, and again after that.
-FIRST_LEVELS = 16
-MORE_LEVELS = 8
+FIRST_LEVELS = 12
+MORE_LEVELS = 6
 
 # Multiplying eight bytes of 0 or 1 by this puts them side by side as the top byte.
 GATHER_BITS = u(0x0102040810204080)

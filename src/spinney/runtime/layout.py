@@ -11,8 +11,8 @@ Two forms of the same trees:
   values go) is put to 64 rows at once as one machine word of answers, and a tree
   becomes a list of splits of sets of rows.
 
-A payload is a row of the table of leaf values; large trees share those of equal
-leaves, which keeps the table of a full-grown forest small.
+A payload is a row of the table of leaf values. Leaves of a large tree that have the
+same value share it, which keeps the table of a full-grown tree in the nearest cache.
 """
 
 from __future__ import annotations
@@ -271,7 +271,10 @@ def _number_other_leaves(
     """Give payloads to the leaves of the trees that are not sliced."""
     leaves = np.flatnonzero((forest.feature < 0) & (payload < 0))
     if share_leaves:
-        number, n_distinct = distinct_rows(forest.value[leaves].view(np.int64))
+        # Shared within a tree only, so that the values of one tree lie together.
+        tree = np.searchsorted(forest.tree_offsets, leaves, side="right")
+        values = forest.value[leaves].view(np.int64)
+        number, n_distinct = distinct_rows(np.column_stack([tree, values]))
     else:
         number, n_distinct = np.arange(len(leaves)), len(leaves)
     payload[leaves] = len(payload_node) + number
