@@ -294,8 +294,8 @@ def random_rows(forest, n_rows, seed=0, dtype=np.float64, missing=True):
     if missing:
         share = rng.choice([0, 0.02, 0.3], size=(n_rows, 1))
         X[rng.random(shape) < share] = np.nan
-    _lead_to_leaves(forest, X, rng)
     with np.errstate(over="ignore", under="ignore"):
+        _lead_to_leaves(forest, X, rng)
         return X.astype(dtype)
 
 
@@ -317,7 +317,7 @@ def _lead_to_leaves(forest, X, rng):
             else:
                 above[column] = max(threshold, above.get(column, -np.inf))
         for column, threshold in above.items():
-            row[column] = threshold + max(abs(threshold), 1) * 1e-6
+            row[column] = np.nextafter(np.float32(threshold), np.float32(np.inf))
         for column, threshold in at_most.items():
             row[column] = threshold
 

@@ -99,7 +99,10 @@ def class_probabilities(
     positive = raw if link == "identity" else logistic(raw, scale)
     if raw.shape[1] > 1:
         return positive
-    return np.hstack([positive.dtype.type(1) - positive, positive])
+    both = np.empty((len(raw), 2), dtype=positive.dtype)
+    both[:, 1] = positive[:, 0]
+    np.subtract(1, both[:, 1], out=both[:, 0])
+    return both
 
 
 def likeliest_classes(

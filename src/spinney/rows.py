@@ -39,6 +39,16 @@ def as_rows(X: Any, n_features: int, dtype: np.dtype) -> NDArray[np.floating]:
     ValueError
         If `X` has another shape.
     """
+    if (
+        type(X) is np.ndarray
+        and X.dtype in (np.float32, dtype)
+        and X.dtype.isnative
+        and X.ndim == 2
+        and X.shape[1] == n_features
+        and X.flags.c_contiguous
+        and X.flags.aligned
+    ):
+        return X  # the common case, which a call for a single row feels
     _refuse_hidden_values(X)
     try:
         rows = np.asarray(X)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +14,16 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
-from spinney.links import CLOSE, exponential
+from spinney.links import CLOSE
 from spinney.rows import as_rows, refuse_shuffled_columns
 from spinney.runtime.kernels import (
     BLOCK_BYTES,
     BLOCK_ROWS,
+    MIN_BLOCK_ROWS,
     add_trees,
     class_of_row,
     find_payloads,
-    score_of_row,
+    score_rows,
 )
 from spinney.runtime.layout import Layout, fits_32_bits, lay_out
 
@@ -49,6 +52,7 @@ class Engine:
         self._lock = threading.Lock()
         self._layouts: dict[tuple[type, bool], Layout] = {}
         self._tables: dict[type, NDArray[np.floating]] = {}
+        self._row_arguments: dict[type, tuple[Any, ...] | None] = {}
         output = forest.tree_output
         self.tree_output: NDArray[np.int64] = (
             np.full(forest.n_trees, -1, dtype=np.int64)
@@ -71,7 +75,13 @@ class Engine:
         forest = self.forest
         refuse_shuffled_columns(X, forest.feature_names)
         rows = as_rows(X, forest.n_features, np.dtype(forest.input_dtype))
-        return rows if self.is_narrow else rows.astype(np.float64, copy=False)
+        if not self.is_narrow:
+            rows = rows.astype(np.float64, copy=False)
+        # Numba compiles anew for arrays that are read-only, as those of a data frame
+        # may be: so all of them are.
+        rows = rows.view()
+        rows.flags.writeable = False
+        return rows
 
     def layout(self, dtype: type[np.floating], share_leaves: bool = True) -> Layout:
         """Return the layout for rows of `dtype`, made on first use."""
@@ -94,6 +104,38 @@ class Engine:
                 self._tables[dtype] = np.ascontiguousarray(values, dtype=self.sum_dtype)
             return self._tables[dtype]
 
+    def row_arguments(self, dtype: type[np.floating]) -> tuple[Any, ...] | None:
+        """Return what `score_rows` needs beside the rows, made on first use.
+
+        None if nodes beyond a plain comparison, or links wider than usual, leave only
+        the way of the batches, which knows them all.
+        """
+        if dtype not in self._row_arguments:
+            forest = self.forest
+            layout = self.layout(dtype)
+            walk = layout.walk
+            ends = np.zeros((3, forest.n_outputs), dtype=self.sum_dtype)
+            ends[2 if forest.base_added == "last" else 0] = forest.base_score
+            ends[1] = 1 if forest.aggregation == "sum" else self.trees_per_output
+            self._row_arguments[dtype] = (
+                None
+                if walk.is_special or not self.is_narrow
+                else (
+                    layout.columns,
+                    walk.threshold,
+                    walk.link,
+                    walk.payload,
+                    walk.root,
+                    walk.child_shift,
+                    walk.column_mask,
+                    int(walk.depth.max()),
+                    self.table(layout, dtype),
+                    self.tree_output,
+                    ends,
+                )
+            )
+        return self._row_arguments[dtype]
+
     # ---------------------------------------------------------------- answers
 
     def raw(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.floating]:
@@ -112,6 +154,12 @@ class Engine:
             In the type in which the original library adds up the trees.
         """
         rows = self.rows(X)
+        if len(rows) < MIN_BLOCK_ROWS:
+            arguments = self.row_arguments(rows.dtype.type)
+            if arguments is not None:
+                total = np.empty((len(rows), self.forest.n_outputs), self.sum_dtype)
+                score_rows(rows, *arguments, total)  # type: ignore[call-arg]
+                return total
         layout = self.layout(rows.dtype.type)
         table = self.table(layout, rows.dtype.type)
         block = _rows_per_block(layout, rows)
@@ -195,50 +243,24 @@ class RowPredictor:
         forest = engine.forest
         self._forest = forest
         self._shape = (forest.n_features,)
-        self._sum_type = engine.sum_dtype.type
         self._labels = [] if forest.classes is None else list(forest.classes)
         dtypes: list[type[np.floating]] = [np.float32]
         if forest.input_dtype == "float64":
             dtypes.append(np.float64)
         # Other rows and other forests take the way of the batches, which knows all.
-        quick = engine.is_narrow and not engine.layout(np.float32).walk.is_special
-        quick &= forest.classes is not None or forest.n_outputs == 1
-        self._arguments = (
-            {np.dtype(dtype): self._kernel_arguments(engine, dtype) for dtype in dtypes}
-            if quick
-            else {}
-        )
+        self._arguments: dict[np.dtype, tuple[Any, ...]] = {}
+        for dtype in dtypes:
+            arguments = engine.row_arguments(dtype)
+            if forest.classes is not None and arguments is not None:
+                self._arguments[np.dtype(dtype)] = (*arguments, *self._decision())
 
-    def _kernel_arguments(
-        self, engine: Engine, dtype: type[np.floating]
-    ) -> tuple[Any, ...]:
-        """Return all that the kernel needs beside the row."""
-        forest = self._forest
-        layout = engine.layout(dtype)
-        walk = layout.walk
-        ends = np.zeros((3, forest.n_outputs), dtype=engine.sum_dtype)
-        ends[2 if forest.base_added == "last" else 0] = forest.base_score
-        ends[1] = 1 if forest.aggregation == "sum" else engine.trees_per_output
-        arguments = (
-            layout.columns,
-            walk.threshold,
-            walk.link,
-            walk.payload,
-            walk.root,
-            walk.child_shift,
-            walk.column_mask,
-            int(walk.depth.max()),
-            engine.table(layout, dtype),
-            engine.tree_output,
-            ends,
-        )
-        if forest.classes is None:
-            return arguments
+    def _decision(self) -> tuple[float, float]:
+        """Return from where a score is positive, and how far a winner must be ahead."""
         margin = 0.0
-        if forest.decides_by == "probability":
+        if self._forest.decides_by == "probability":
             # Logistic curves can be equal at any distance, once they reach one.
-            margin = CLOSE if forest.link == "softmax" else np.inf
-        return (*arguments, forest.positive_from, margin)
+            margin = CLOSE if self._forest.link == "softmax" else np.inf
+        return self._forest.positive_from, margin
 
     def __call__(self, row: NDArray[np.floating]) -> Any:
         """Return the label (or the number) for one row.
@@ -254,9 +276,8 @@ class RowPredictor:
             return self._answer_checked(row)
         if row.shape != self._shape:
             return self._answer_checked(row)
-        if not self._labels:
-            score = self._sum_type(score_of_row(row, *arguments))
-            return exponential(score) if self._forest.link == "exp" else score
+        if not row.flags.carray:  # strided or read-only: another type to Numba
+            row = row.copy()
         winner = class_of_row(row, *arguments)
         return self._labels[winner] if winner >= 0 else self._answer_checked(row)
 
@@ -293,10 +314,22 @@ def _in_threads(
     # Shares of whole words of rows, so that a share is no worse to slice.
     bounds = np.linspace(0, n_rows, n_threads + 1).astype(int)
     bounds[1:-1] = bounds[1:-1] // 64 * 64
-    with ThreadPoolExecutor(n_threads) as pool:
-        shares = [
-            pool.submit(evaluate, int(start), int(end))
-            for start, end in pairwise(bounds)
-        ]
-        for share in shares:
-            share.result()
+    shares = [(int(start), int(end)) for start, end in pairwise(bounds)]
+    others = [_thread_pool().submit(evaluate, *share) for share in shares[1:]]
+    try:
+        evaluate(*shares[0])
+    finally:
+        wait(others)  # they write into memory of this call
+    for other in others:
+        other.result()
+
+
+@cache
+def _thread_pool() -> ThreadPoolExecutor:
+    """Return the threads that all forests share; starting new ones takes too long."""
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="spinney")
+
+
+# A forked child has none of its parent's threads.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_thread_pool.cache_clear)

@@ -419,7 +419,6 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
     active = np.empty(block + 8, dtype=np.uint32)
     node = np.empty(block + 8, dtype=np.uint32)
     payload = np.empty(block, dtype=np.int32)
-    max_depth = walk.depth.max()
     n_questions = sliced.question_column.shape[0]
     slicing = n_questions > 0 and n_rows >= MIN_BLOCK_ROWS
     n_words = block // 64 if slicing else 0
@@ -433,28 +432,10 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
     for first in range(0, n_rows, block):
         n = min(block, n_rows - first)
         missing = _load_rows(X, first, n, layout.columns, rows)
-        if n < MIN_BLOCK_ROWS and not walk.is_special and payloads.shape[0] == 0:
-            for r in range(n):
-                _add_trees_to_row(
-                    rows[r * (n_columns + 1) : (r + 1) * (n_columns + 1)],
-                    missing,
-                    walk.threshold,
-                    walk.link,
-                    walk.payload,
-                    walk.root,
-                    walk.child_shift,
-                    walk.column_mask,
-                    max_depth,
-                    table,
-                    tree_output,
-                    total[first + r],
-                )
-            continue
-        slice_block = slicing and n >= MIN_BLOCK_ROWS
-        if slice_block:
+        if slicing:
             _ask(rows, stride, n, sliced, categories, values, flags, answer_octets)
         for tree in range(walk.depth.shape[0]):
-            if slice_block and sliced.is_sliced[tree]:
+            if slicing and sliced.is_sliced[tree]:
                 _slice_tree(sliced, tree, n, answers, sets, planes, codes, payload)
             elif walk.is_special:
                 _walk_special(rows, stride, n, walk, categories, tree, payload)
@@ -508,8 +489,8 @@ def find_payloads(X, layout, block, payloads):
 
 
 @njit(cache=True, nogil=True)
-def _total_of_row(
-    row,
+def score_rows(
+    X,
     columns,
     threshold,
     link,
@@ -523,37 +504,47 @@ def _total_of_row(
     ends,
     total,
 ):
-    """Write the raw scores of one row, for trees of plain comparisons.
+    """Write the raw scores of a few rows, for trees of plain comparisons.
 
-    `ends` holds, per output, what comes before the trees, what their sum is divided
-    by, and what comes after.
+    The parts of `Walk` come one by one: handing a tuple of arrays to a kernel takes
+    microseconds, about as long as the walk of a row.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        Rows, of the type that the layout is for.
+    columns, threshold, link, payload, root, shift, mask
+        Parts of `Layout` and `Walk`.
+    max_depth : int
+        Depth of the deepest tree.
+    table, tree_output
+        As for `add_trees`.
+    ends : ndarray of shape (3, n_outputs), dtype of `table`
+        What comes before the trees, what their sum is divided by, what comes after.
+    total : ndarray of shape (n_rows, n_outputs), dtype of `table`
+        Overwritten.
     """
-    n_columns = columns.shape[0]
-    used = np.empty(n_columns + 1, dtype=row.dtype)
-    missing = False
-    for c in range(n_columns):
-        x = row[columns[c]]
-        used[c] = x
-        missing |= x != x
-    used[n_columns] = -np.inf
-    for v in range(total.shape[0]):
-        total[v] = ends[0, v]
-    _add_trees_to_row(
-        used,
-        missing,
-        threshold,
-        link,
-        payload,
-        root,
-        shift,
-        mask,
-        max_depth,
-        table,
-        tree_output,
-        total,
-    )
-    for v in range(total.shape[0]):
-        total[v] = total[v] / ends[1, v] + ends[2, v]
+    used = np.empty(columns.shape[0] + 1, dtype=X.dtype)
+    for r in range(X.shape[0]):
+        missing = _load_rows(X, r, 1, columns, used)
+        for v in range(ends.shape[1]):
+            total[r, v] = ends[0, v]
+        _add_trees_to_row(
+            used,
+            missing,
+            threshold,
+            link,
+            payload,
+            root,
+            shift,
+            mask,
+            max_depth,
+            table,
+            tree_output,
+            total[r],
+        )
+        for v in range(ends.shape[1]):
+            total[r, v] = total[r, v] / ends[1, v] + ends[2, v]
 
 
 @njit(cache=True, nogil=True)
@@ -570,36 +561,29 @@ def class_of_row(
     table,
     tree_output,
     ends,
-    decision_threshold,
+    positive_from,
     margin,
 ):
     """Return the class index for one row, or -1 if it is too close to call here.
-
-    The parts of `Walk` come one by one: handing a tuple of arrays to a kernel takes
-    microseconds, about as long as the walk itself.
 
     Parameters
     ----------
     row : ndarray of shape (n_features,)
         The row, of the type that the layout is for.
-    columns, threshold, link, payload, root, shift, mask
-        Parts of `Layout` and `Walk`.
-    max_depth : int
-        Depth of the deepest tree.
-    table, tree_output
-        As for `add_trees`.
-    ends : ndarray of shape (3, n_outputs), dtype of `table`
-        What comes before the trees, what their sum is divided by, what comes after.
-    decision_threshold : float
+    columns, threshold, link, payload, root, shift, mask, max_depth, table
+        As for `score_rows`.
+    tree_output, ends
+        As for `score_rows`.
+    positive_from : float
         With one output: the smallest raw score of the second class.
     margin : float
         With several outputs: how far the winner must be ahead of every other output.
         0 leaves nothing open; ties go to the first.
     """
     n_outputs = ends.shape[1]
-    total = np.empty(n_outputs, dtype=table.dtype)
-    _total_of_row(
-        row,
+    totals = np.empty((1, n_outputs), dtype=table.dtype)
+    score_rows(
+        row.reshape(1, row.shape[0]),
         columns,
         threshold,
         link,
@@ -611,10 +595,11 @@ def class_of_row(
         table,
         tree_output,
         ends,
-        total,
+        totals,
     )
+    total = totals[0]
     if n_outputs == 1:
-        return np.int64(total[0] >= decision_threshold)
+        return np.int64(total[0] >= positive_from)
     winner = 0
     for v in range(1, n_outputs):
         if total[v] > total[winner]:
@@ -624,41 +609,3 @@ def class_of_row(
             if v != winner and not total[winner] - total[v] > margin:
                 return -1
     return winner
-
-
-@njit(cache=True, nogil=True)
-def score_of_row(
-    row,
-    columns,
-    threshold,
-    link,
-    payload,
-    root,
-    shift,
-    mask,
-    max_depth,
-    table,
-    tree_output,
-    ends,
-):
-    """Return the raw score of one row for a forest with a single output.
-
-    Parameters are those of `class_of_row`.
-    """
-    total = np.empty(1, dtype=table.dtype)
-    _total_of_row(
-        row,
-        columns,
-        threshold,
-        link,
-        payload,
-        root,
-        shift,
-        mask,
-        max_depth,
-        table,
-        tree_output,
-        ends,
-        total,
-    )
-    return total[0]

@@ -129,13 +129,14 @@ def lay_out(forest: Forest, dtype: type[np.floating], share_leaves: bool) -> Lay
     walk = _pack_nodes(
         forest, column, len(columns), threshold, kind, category_set, weight, payload
     )
+    # Copies throughout: an array that is read-only, as those of a forest are, is of
+    # another type to Numba, which would compile every kernel once more for it.
     categories = Categories(
-        np.zeros(1, dtype=np.int64)
-        if forest.category_offsets is None
-        else forest.category_offsets,
-        np.zeros(0, dtype=np.uint32)
-        if forest.category_words is None
-        else forest.category_words,
+        np.array([0] if forest.category_offsets is None else forest.category_offsets),
+        np.array(
+            [] if forest.category_words is None else forest.category_words,
+            dtype=np.uint32,
+        ),
         CATEGORY_RULES[forest.category_rule],
     )
     return Layout(columns.astype(np.int64), walk, sliced, categories, payload_node)
@@ -320,7 +321,7 @@ def _pack_nodes(
         words.view(signed),
         kinds,
         root[:-1].astype(np.uint64),
-        np.ascontiguousarray(forest.depths),
+        forest.depths.copy(),
         np.uint64(column_bits + 1),
         np.uint64((1 << column_bits) - 1),
         bool((kind & (ZERO_IS_MISSING | CATEGORICAL)).any()),

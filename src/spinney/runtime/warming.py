@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from spinney.forest import Forest
+from spinney.runtime.kernels import MIN_BLOCK_ROWS
 
 
-def _small_forest(input_dtype: str, sum_dtype: str, *, labels: bool) -> Forest:
+def _small_forest(input_dtype: str, sum_dtype: str) -> Forest:
     """Return a forest of two stumps."""
     return Forest(
         tree_offsets=np.array([0, 3, 6]),
@@ -21,8 +23,8 @@ def _small_forest(input_dtype: str, sum_dtype: str, *, labels: bool) -> Forest:
         value=np.array([0.0, -1.0, 1.0, 0.0, -2.0, 2.0]),
         n_features=2,
         aggregation="sum",
-        classes=np.array([0, 1]) if labels else None,
-        link="logistic" if labels else "identity",
+        classes=np.array([0, 1]),
+        link="logistic",
         input_dtype=input_dtype,
         sum_dtype=sum_dtype,
     )
@@ -45,14 +47,12 @@ def warm_up() -> list[tuple[str, float]]:
 
     kinds = [("float32", "float64"), ("float32", "float32"), ("float64", "float64")]
     for row_type, sum_type in kinds:
-        rows = np.zeros((32, 2), dtype=row_type)
+        rows = np.zeros((2 * MIN_BLOCK_ROWS, 2), dtype=row_type)
         name = f"{row_type} rows, {sum_type} sums"
-        forest = _small_forest(row_type, sum_type, labels=True)
-        timed(f"batches: {name}", lambda: forest.predict(rows))  # noqa: B023
-        predictor = forest.predictor()
-        timed(f"single rows: {name}", lambda: predictor(rows[0]))  # noqa: B023
-        regressor = _small_forest(row_type, sum_type, labels=False).predictor()
-        timed(f"single rows, regression: {name}", lambda: regressor(rows[0]))  # noqa: B023
+        forest = _small_forest(row_type, sum_type)
+        timed(f"batches, {name}", partial(forest.predict, rows))
+        timed(f"small batches, {name}", partial(forest.predict, rows[:2]))
+        timed(f"single rows, {name}", partial(forest.predictor(), rows[0]))
         if sum_type == "float64":
-            timed(f"leaves: {row_type} rows", lambda: forest.leaves(rows))  # noqa: B023
+            timed(f"leaves, {row_type} rows", partial(forest.leaves, rows))
     return timings
