@@ -166,7 +166,8 @@ class Forest:
                 f"got shape {base.shape}."
             )
             raise InvalidForestError(msg)
-        base = np.broadcast_to(base, (self.n_outputs,))
+        if base.shape != (self.n_outputs,):
+            base = np.full(self.n_outputs, base)
         put(self, "base_score", _read_only(base, np.float64, "base_score"))
         if self.classes is not None:
             labels = np.array(self.classes)
@@ -499,14 +500,24 @@ def _read_only(given: ArrayLike, dtype: Any, name: str) -> NDArray[Any]:
     array = np.asarray(given)
     wanted = np.dtype(dtype)
     if array.dtype != wanted:
-        converted = array.astype(wanted)
+        with np.errstate(invalid="ignore"):  # NaN is no integer, and noticed below
+            converted = array.astype(wanted)
         # Integers and flags must survive the change of type; floats may gain digits.
         if wanted.kind in "iu" and not np.array_equal(converted, array):
             msg = f"{name} holds numbers that do not fit into {wanted.name}."
             raise InvalidForestError(msg)
         array = converted
-    elif array.flags.writeable:
+    elif _may_change(array):
         array = array.copy()
     array = np.ascontiguousarray(array)
     array.flags.writeable = False
     return array
+
+
+def _may_change(array: NDArray[Any] | None) -> bool:
+    """Whether somebody can still write to this array, or to one it is a view of."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return True
+        array = array.base
+    return False

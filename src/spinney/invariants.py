@@ -64,8 +64,9 @@ def _check_settings(forest: Forest) -> None:
     for name, choices in CHOICES.items():
         if getattr(forest, name) not in choices:
             _refuse(f"{name} must be one of {choices}, got {getattr(forest, name)!r}.")
-    if not 1 <= forest.n_features < 2**31:
-        _refuse(f"n_features must be at least 1, got {forest.n_features}.")
+    n_features = forest.n_features
+    if not isinstance(n_features, (int, np.integer)) or not 1 <= n_features < 2**31:
+        _refuse(f"n_features must be a whole number from 1, got {n_features!r}.")
     if not np.isfinite(forest.link_scale):
         _refuse(f"link_scale must be finite, got {forest.link_scale}.")
     if not np.isfinite(forest.decision_threshold):
@@ -243,15 +244,17 @@ def _check_outputs(forest: Forest) -> None:
             )
     if not np.isfinite(forest.base_score).all():
         _refuse(f"base_score must be finite, got {forest.base_score.tolist()}.")
+    if forest.aggregation != "sum" and forest.base_score.any():
+        _refuse(f"a {forest.aggregation} has no base score, got {forest.base_score}.")
     if forest.classes is None:
         if forest.aggregation == "vote":
             _refuse("a vote needs classes, got none.")
         if forest.link not in ("identity", "exp"):
             _refuse(f"link {forest.link!r} needs classes, got none.")
         return
-    n_classes = len(forest.classes)
-    if forest.classes.ndim != 1 or n_classes < 1:
+    if forest.classes.ndim != 1 or len(forest.classes) < 1:
         _refuse("classes must be a one-dimensional array with at least one label.")
+    n_classes = len(forest.classes)
     if forest.link == "exp":
         _refuse("link 'exp' is for regressors, and this forest has classes.")
     if n_classes != forest.n_outputs and (n_classes, forest.n_outputs) != (2, 1):

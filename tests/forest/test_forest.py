@@ -251,6 +251,7 @@ WRONG_PARTS = {
     "infinite decision": ({"decision_threshold": INF}, "decision_threshold must be"),
     "NaN base": ({"base_score": NAN}, "base_score must be finite"),
     "infinite base": ({"base_score": [0.0, INF]}, "base_score must be finite"),
+    "base of a mean": ({"base_score": 0.5}, "a mean has no base score"),
     "too many bases": ({"base_score": [0.0, 1.0, 2.0]}, "base_score"),
     "sets without words": (
         {"category_set": np.full(8, -1), "category_offsets": [0]},
@@ -450,6 +451,7 @@ FULL = with_categories(
     zero_is_missing=np.zeros(8, dtype=bool),
     missing_left=np.ones(8, dtype=bool),
     base_score=np.array([0.5, 1.5]),
+    aggregation="sum",
 )
 
 

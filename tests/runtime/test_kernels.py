@@ -212,7 +212,12 @@ def test_a_tree_too_large_for_nodes_of_eight_bytes_agrees():
 def test_small_and_large_trees_in_one_forest_agree_and_add_up_in_their_order():
     parts = [
         strategies.random_forest(
-            seed, n_trees=1, depth=depth, task="sum numbers", sum_dtype="float32"
+            seed,
+            n_trees=1,
+            depth=depth,
+            task="sum numbers",
+            sum_dtype="float32",
+            n_node_samples=None,
         )
         for seed, depth in enumerate([3, 300, 0, 40, 290, 1, 255, 256])
     ]
@@ -325,6 +330,20 @@ def test_a_forest_of_single_leaves_answers_with_its_values():
     for task in strategies.TASKS:
         forest = strategies.random_forest(n_trees=5, shape="leaf", task=task)
         assert_answers_as_reference(forest, strategies.random_rows(forest, 70))
+
+
+@pytest.mark.parametrize("depths", [(3, 0), (0, 3), (9, 0, 9), (0, 0, 300, 0, 1)])
+def test_single_leaves_among_other_trees_agree(depths):
+    forest = joined(
+        [
+            strategies.random_forest(
+                seed, n_trees=1, depth=depth, task="sum score", n_node_samples=None
+            )
+            for seed, depth in enumerate(depths)
+        ]
+    )
+    assert forest.depths[depths.index(0)] == 0
+    assert_answers_as_reference(forest, strategies.random_rows(forest, 64))
 
 
 def test_a_forest_of_one_class_always_answers_with_it():

@@ -115,11 +115,14 @@ def distinct_rows(bits: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     for row in range(n_rows):
         code = np.uint64(14695981039346656037)
         for column in range(n_columns):
-            # Shifts only: a product that wraps around warns in plain Python.
+            # Two rounds of multiplying and folding: the low bits of a double that was
+            # a float32 or a small integer are all zero, and slots are low bits.
             code ^= np.uint64(bits[row, column])
-            code ^= code << np.uint64(13)
-            code ^= code >> np.uint64(7)
-            code ^= code << np.uint64(17)
+            code ^= code >> np.uint64(32)
+            code *= np.uint64(0xFF51AFD7ED558CCD)
+            code ^= code >> np.uint64(32)
+            code *= np.uint64(0xC4CEB9FE1A85EC53)
+            code ^= code >> np.uint64(32)
         slot = code & mask
         while True:
             other = slot_row[slot]
@@ -147,69 +150,74 @@ def list_splits(
     right: NDArray[np.int32],
     n_planes: int,
     split_node: NDArray[np.int64],
-    split_slot: NDArray[np.uint8],
-    split_new_slot: NDArray[np.uint8],
+    split_place: NDArray[np.int64],
+    split_plane: NDArray[np.int64],
+    split_flips: NDArray[np.int64],
     leaf_node: NDArray[np.int64],
 ) -> int:
-    """Write a small tree as a list of splits of sets of rows.
+    """Write a tree as a list of splits of sets of rows.
 
-    All rows begin in slot 0. A split moves the rows that go right from its slot to a
-    new one, so at the end every slot in use is a leaf. A new slot differs from the
-    old one in a single bit where one is free: each bit that differs costs an
-    operation per split.
+    All rows begin with code 0. A split changes the code of the rows that go right, so
+    at the end each leaf has a code of its own. It differs from the old one in a
+    single bit where such a code is free: each bit that changes costs an operation.
+
+    The set of rows at a node is kept at a place that counts from 0, like a stack: the
+    rows that go left stay where they are, those that go right are put on top and are
+    split first. So there are never more sets than levels.
 
     Parameters
     ----------
     root, left, right
         The tree; children as in `Forest`.
     n_planes : int
-        Number of bits of a slot, enough for all leaves, at most 8.
-    split_node, split_slot, split_new_slot
-        Overwritten: inner node, old and new slot of each split, parents first.
+        Number of bits of a code, enough for all leaves.
+    split_node, split_place, split_plane, split_flips
+        Overwritten, per split, parents first: the inner node, the place of its set,
+        the lowest bit of the code that changes, all other bits that change.
     leaf_node : ndarray of shape (2 ** n_planes,)
-        Overwritten with the leaf of each slot in use; -1 for the rest.
+        Overwritten with the leaf of each code in use; -1 for the rest.
 
     Returns
     -------
     n_splits : int
         Number of splits.
     """
-    taken = np.zeros(1 << n_planes, dtype=np.bool_)
+    n_codes = 1 << n_planes
+    taken = np.zeros(n_codes, dtype=np.bool_)
     taken[0] = True
-    for slot in range(1 << n_planes):
-        leaf_node[slot] = -1
-    stack_node = np.empty((1 << n_planes) + 1, dtype=np.int64)
-    stack_slot = np.empty((1 << n_planes) + 1, dtype=np.int64)
-    stack_node[0] = root
-    stack_slot[0] = 0
+    leaf_node[:n_codes] = -1
+    stack = np.empty((n_codes + 1, 3), dtype=np.int64)
+    stack[0, 0], stack[0, 1], stack[0, 2] = root, 0, 0
     height = 1
     n_splits = 0
+    lowest = 0  # no code below this one is free
     while height > 0:
         height -= 1
-        node = stack_node[height]
-        slot = stack_slot[height]
+        node, code, place = stack[height, 0], stack[height, 1], stack[height, 2]
         if left[node] < 0:
-            leaf_node[slot] = node
+            leaf_node[code] = node
             continue
-        new_slot = -1
+        new_code = -1
         for plane in range(n_planes):
-            candidate = slot ^ (1 << plane)
-            if not taken[candidate]:
-                new_slot = candidate
+            if not taken[code ^ (1 << plane)]:
+                new_code = code ^ (1 << plane)
                 break
-        if new_slot < 0:
-            for candidate in range(1 << n_planes):
-                if not taken[candidate]:
-                    new_slot = candidate
-                    break
-        taken[new_slot] = True
+        if new_code < 0:
+            while taken[lowest]:
+                lowest += 1
+            new_code = lowest
+        taken[new_code] = True
         split_node[n_splits] = node
-        split_slot[n_splits] = slot
-        split_new_slot[n_splits] = new_slot
+        split_place[n_splits] = place
+        flips = code ^ new_code
+        split_plane[n_splits] = 0
+        while not (flips >> split_plane[n_splits]) & 1:
+            split_plane[n_splits] += 1
+        split_flips[n_splits] = flips & (flips - 1)
         n_splits += 1
-        stack_node[height] = right[node]
-        stack_slot[height] = new_slot
-        stack_node[height + 1] = left[node]
-        stack_slot[height + 1] = slot
-        height += 2
+        stack[height, 0], stack[height, 1], stack[height, 2] = left[node], code, place
+        height += 1
+        stack[height, 0], stack[height, 1] = right[node], new_code
+        stack[height, 2] = place + 1
+        height += 1
     return n_splits

@@ -17,8 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from spinney.links import CLOSE
 from spinney.rows import as_rows, refuse_shuffled_columns
 from spinney.runtime.kernels import (
+    ANSWER_BYTES,
     BLOCK_BYTES,
     BLOCK_ROWS,
+    BLOCK_UNIT,
     MIN_BLOCK_ROWS,
     add_trees,
     class_of_row,
@@ -154,7 +156,7 @@ class Engine:
             In the type in which the original library adds up the trees.
         """
         rows = self.rows(X)
-        if len(rows) < MIN_BLOCK_ROWS:
+        if len(rows) < MIN_BLOCK_ROWS and n_jobs is None:
             arguments = self.row_arguments(rows.dtype.type)
             if arguments is not None:
                 total = np.empty((len(rows), self.forest.n_outputs), self.sum_dtype)
@@ -243,6 +245,7 @@ class RowPredictor:
         forest = engine.forest
         self._forest = forest
         self._shape = (forest.n_features,)
+        self._sum_type = engine.sum_dtype.type
         self._labels = [] if forest.classes is None else list(forest.classes)
         dtypes: list[type[np.floating]] = [np.float32]
         if forest.input_dtype == "float64":
@@ -260,7 +263,8 @@ class RowPredictor:
         if self._forest.decides_by == "probability":
             # Logistic curves can be equal at any distance, once they reach one.
             margin = CLOSE if self._forest.link == "softmax" else np.inf
-        return self._forest.positive_from, margin
+        # In the type of the sum, as `Forest.winners` compares.
+        return float(self._sum_type(self._forest.positive_from)), margin
 
     def __call__(self, row: NDArray[np.floating]) -> Any:
         """Return the label (or the number) for one row.
@@ -296,7 +300,12 @@ class RowPredictor:
 def _rows_per_block(layout: Layout, rows: NDArray[np.floating]) -> int:
     """Return how many rows of this width are evaluated tree by tree at a time."""
     width = (len(layout.columns) + 1) * rows.itemsize
-    return max(512, min(BLOCK_ROWS, BLOCK_BYTES // width // 64 * 64))
+    fitting = min(
+        BLOCK_ROWS,
+        BLOCK_BYTES // width,
+        ANSWER_BYTES * 8 // max(1, layout.sliced.n_shared),
+    )
+    return max(BLOCK_UNIT, fitting // BLOCK_UNIT * BLOCK_UNIT)
 
 
 def _in_threads(
@@ -305,10 +314,9 @@ def _in_threads(
     """Call `evaluate(start, end)` on shares of the rows, in threads if it pays."""
     if n_rows == 0:
         return
-    n_threads = 1
-    if n_jobs is not None and n_rows >= 2 * MIN_ROWS_PER_THREAD:
-        n_threads = min(effective_n_jobs(n_jobs), n_rows // MIN_ROWS_PER_THREAD)
-    if n_threads == 1:
+    n_threads = 1 if n_jobs is None else effective_n_jobs(n_jobs)
+    n_threads = min(n_threads, n_rows // MIN_ROWS_PER_THREAD)
+    if n_threads <= 1:
         evaluate(0, n_rows)
         return
     # Shares of whole words of rows, so that a share is no worse to slice.

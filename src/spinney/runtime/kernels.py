@@ -17,13 +17,23 @@ from numba import njit
 
 from spinney.forest import ZERO_BAND
 from spinney.runtime.layout import CATEGORICAL, MISSING_LEFT, ZERO_IS_MISSING
+from spinney.runtime.words import (
+    STRIDE,
+    exceeding,
+    exceeding_or_missing,
+    split_words,
+)
 
 u = np.uint64
 
 # Rows per block: enough that a tree fetched from a distant cache serves many rows, few
 # enough that the rows themselves stay in a near one.
-BLOCK_ROWS = 4096
-BLOCK_BYTES = 262_144
+BLOCK_ROWS = 16_384
+BLOCK_BYTES = 2_097_152
+ANSWER_BYTES = 4_194_304
+
+# Rows whose answers are split in one step.
+BLOCK_UNIT = 64 * STRIDE
 
 # Fewer rows are better taken one by one through eight trees at a time.
 MIN_BLOCK_ROWS = 48
@@ -32,14 +42,10 @@ MIN_BLOCK_ROWS = 48
 FIRST_LEVELS = 12
 MORE_LEVELS = 6
 
-# Multiplying eight bytes of 0 or 1 by this puts them side by side as the top byte.
-GATHER_BITS = u(0x0102040810204080)
-
-# The other way round: eight bits of a byte as eight bytes of 0 or 1.
-SPREAD_BITS = np.array(
-    [sum((byte >> bit & 1) << (8 * bit) for bit in range(8)) for byte in range(256)],
-    dtype=np.uint64,
-)
+# Bits that change places when a square of 8 by 8 bits is turned over its diagonal.
+SWAP_1 = u(0x00AA00AA00AA00AA)
+SWAP_2 = u(0x0000CCCC0000CCCC)
+SWAP_4 = u(0x00000000F0F0F0F0)
 
 
 @njit(cache=True, nogil=True)
@@ -216,91 +222,163 @@ def _walk_special(rows, stride, n_rows, walk, categories, tree, payload):
 
 
 @njit(cache=True, nogil=True)
-def _ask(rows, stride, n_rows, sliced, categories, values, flags, answers):
-    """Put every question to a block of rows; one bit per row says "goes right".
+def _ask(values, first, threshold, kind, n_words, answers, start):
+    """Compare a column of a block with a threshold; a bit per row says "goes right".
 
-    Parameters
-    ----------
-    values : scratch for one column of the block
-    flags : scratch of one byte per row, a multiple of 64
-    answers : ndarray of shape (n_questions, n_words, 8), dtype=uint8
-        Overwritten.
+    The column begins at `first` in `values`; the words of answers are written to
+    `answers` from `start`.
     """
-    n_words = (n_rows + 63) // 64
-    octets = flags.view(np.uint64)
-    asked = -1
-    for q in range(sliced.question_column.shape[0]):
-        column = sliced.question_column[q]
-        if column != asked:
-            for r in range(n_rows):
-                values[r] = rows[u(r) * stride + u(column)]
-            asked = column
-        threshold = sliced.question_threshold[q]
-        kind = sliced.question_kind[q]
-        # The kind of a question is settled outside the loops over the rows, which the
-        # compiler can then do eight rows at a time.
-        if kind == MISSING_LEFT:
-            for r in range(n_rows):
-                flags[r] = values[r] > threshold
-        elif kind == 0:
-            for r in range(n_rows):
-                flags[r] = not (values[r] <= threshold)
-        else:
-            which = sliced.question_set[q]
-            for r in range(n_rows):
-                flags[r] = _goes_right(values[r], threshold, which, kind, categories)
-        for j in range(8 * n_words):
-            answers[q, j] = (octets[j] * GATHER_BITS) >> u(56)
+    if kind == MISSING_LEFT:
+        for w in range(n_words):
+            word = exceeding(values, u(first + 64 * w), threshold)
+            answers[u(start) + u(w)] = word
+    else:
+        for w in range(n_words):
+            word = exceeding_or_missing(values, u(first + 64 * w), threshold)
+            answers[u(start) + u(w)] = word
 
 
 @njit(cache=True, nogil=True)
-def _slice_tree(sliced, tree, n_rows, answers, sets, planes, codes, payload):
-    """Write the payload at which each row ends in a sliced tree.
+def _ask_special(
+    values, first, threshold, kind, which, categories, n_words, answers, start
+):
+    """Do the same for questions beyond a plain comparison."""
+    for w in range(n_words):
+        word = u(0)
+        for r in range(64):
+            x = values[first + 64 * w + r]
+            right = _goes_right(x, threshold, which, kind, categories)
+            word |= u(right) << u(r)
+        answers[u(start) + u(w)] = word
+
+
+@njit(cache=True, nogil=True)
+def _ask_shared(sliced, n_words, words, values, categories, answers):
+    """Put all questions that are asked more than once to a block of rows."""
+    column, threshold = sliced.question_column, sliced.question_threshold
+    kind, which = sliced.question_kind, sliced.question_set
+    for q in range(sliced.n_shared):
+        first = column[q] * 64 * words
+        if kind[q] <= MISSING_LEFT:
+            _ask(values, first, threshold[q], kind[q], n_words, answers, q * words)
+        else:
+            _ask_special(
+                values,
+                first,
+                threshold[q],
+                kind[q],
+                which[q],
+                categories,
+                n_words,
+                answers,
+                q * words,
+            )
+
+
+@njit(cache=True, nogil=True)
+def _slice_tree(
+    sliced, tree, n_words, words, values, categories, answers, sets, planes
+):
+    """Work out the code of the leaf of every row, bit by bit.
 
     Parameters
     ----------
-    answers : ndarray of shape (n_questions, n_words), dtype=uint64
-    sets : scratch of shape (n_slots, n_words), dtype=uint64
-    planes : scratch of shape (8, n_words), dtype=uint64
-        Bit `k` of the slot of every row.
-    codes : scratch of shape (8 * n_words,), dtype=uint64
-        The slot of every row, a byte each.
+    words : int
+        Words of a set, a plane or an answer; `n_words` of them are in use. Offsets
+        are counted by hand: a view of an array, or a field of a tuple of arrays,
+        costs more than a split.
+    answers : ndarray of shape ((n_shared + 1) * words,), dtype=uint64
+        To the questions that are asked more than once; the last one is scratch.
+    sets : scratch of shape (n_places * words,), dtype=uint64
+    planes : ndarray of shape (16 * words,), dtype=uint64
+        Overwritten: plane `k` has bit `k` of the code of every row.
     """
-    n_words = (n_rows + 63) // 64
-    n_planes = sliced.n_planes[tree]
-    first = sliced.first_payload[tree]
+    n_shared = sliced.n_shared
+    column, threshold = sliced.question_column, sliced.question_threshold
+    kind, which = sliced.question_kind, sliced.question_set
+    split_question, split_place = sliced.split_question, sliced.split_place
+    split_plane, split_flips = sliced.split_plane, sliced.split_flips
+    for k in range(8 if sliced.n_planes[tree] <= 8 else 16):
+        for w in range(n_words):
+            planes[k * words + w] = u(0)
     for w in range(n_words):
-        sets[0, w] = ~u(0)
-    for k in range(n_planes):
-        for w in range(n_words):
-            planes[k, w] = 0
+        sets[w] = ~u(0)
     for i in range(sliced.split_offsets[tree], sliced.split_offsets[tree + 1]):
-        slot = sliced.split_slot[i]
-        new_slot = sliced.split_new_slot[i]
-        answer = answers[sliced.split_question[i]]
-        old, new = sets[slot], sets[new_slot]
-        for w in range(n_words):
-            moved = old[w] & answer[w]
-            new[w] = moved
-            old[w] ^= moved
-        changed = slot ^ new_slot
+        q = split_question[i]
+        answer = u(min(q, n_shared) * words)
+        if q >= n_shared:
+            first = column[q] * 64 * words
+            if kind[q] <= MISSING_LEFT:
+                _ask(values, first, threshold[q], kind[q], n_words, answers, answer)
+            else:
+                _ask_special(
+                    values,
+                    first,
+                    threshold[q],
+                    kind[q],
+                    which[q],
+                    categories,
+                    n_words,
+                    answers,
+                    answer,
+                )
+        old = u(split_place[i] * words)
+        new = old + u(words)
+        flips = split_flips[i]
+        plane = u(split_plane[i] * words)
+        # Sets at leaves are not needed, but to write them costs less than a branch.
+        for w in range(u(0), u(n_words), u(STRIDE)):
+            split_words(sets, old + w, new + w, planes, plane + w, answers, answer + w)
         k = 0
-        while changed:
-            if changed & 1:
-                plane = planes[k]
+        while flips:  # seldom: no code was free that differs in one bit only
+            if flips & 1:
                 for w in range(n_words):
-                    plane[w] ^= new[w]
-            changed >>= 1
+                    planes[k * words + w] ^= sets[new + u(w)]
+            flips >>= 1
             k += 1
-    for j in range(8 * n_words):
-        codes[j] = 0
-    for k in range(n_planes):
-        octets = planes[k].view(np.uint8)
-        for j in range(8 * n_words):
-            codes[j] |= SPREAD_BITS[octets[j]] << u(k)
+
+
+@njit(cache=True, nogil=True)
+def _eight_planes_to_bytes(octets, first, apart, n_octets, codes):
+    """Turn eight planes of one bit per row into one byte per row.
+
+    Each step takes eight rows: a byte of each plane, as a square of 8 by 8 bits that is
+    turned over its diagonal. The planes begin at `first` and lie `apart` bytes apart.
+    """
+    p0 = octets[first : first + n_octets]
+    p1 = octets[first + apart : first + apart + n_octets]
+    p2 = octets[first + 2 * apart : first + 2 * apart + n_octets]
+    p3 = octets[first + 3 * apart : first + 3 * apart + n_octets]
+    p4 = octets[first + 4 * apart : first + 4 * apart + n_octets]
+    p5 = octets[first + 5 * apart : first + 5 * apart + n_octets]
+    p6 = octets[first + 6 * apart : first + 6 * apart + n_octets]
+    p7 = octets[first + 7 * apart : first + 7 * apart + n_octets]
+    for j in range(n_octets):
+        x = u(p0[j]) | u(p1[j]) << u(8) | u(p2[j]) << u(16) | u(p3[j]) << u(24)
+        x |= u(p4[j]) << u(32) | u(p5[j]) << u(40)
+        x |= u(p6[j]) << u(48) | u(p7[j]) << u(56)
+        t = (x ^ (x >> u(7))) & SWAP_1
+        x ^= t ^ (t << u(7))
+        t = (x ^ (x >> u(14))) & SWAP_2
+        x ^= t ^ (t << u(14))
+        t = (x ^ (x >> u(28))) & SWAP_4
+        codes[j] = x ^ t ^ (t << u(28))
+
+
+@njit(cache=True, nogil=True)
+def _payloads_of_codes(sliced, tree, n_rows, words, planes, codes, payload):
+    """Write the payload of every row from the planes of its code."""
+    first = sliced.first_payload[tree]
+    octets = planes.view(np.uint8)
     slots = codes.view(np.uint8)
+    n_octets = (n_rows + 7) // 8
+    _eight_planes_to_bytes(octets, 0, 8 * words, n_octets, codes)
     for r in range(n_rows):
         payload[r] = first + slots[r]
+    if sliced.n_planes[tree] > 8:
+        _eight_planes_to_bytes(octets, 64 * words, 8 * words, n_octets, codes)
+        for r in range(n_rows):
+            payload[r] += np.int32(slots[r]) << 8
 
 
 @njit(cache=True, nogil=True)
@@ -309,14 +387,18 @@ def _add(table, payload, n_rows, output, total):
     n_values = table.shape[1]
     if output >= 0:
         for r in range(n_rows):
-            total[r, output] += table[payload[r], 0]
+            total[r, output] += table[u(payload[r]), 0]
     elif n_values == 1:
         for r in range(n_rows):
-            total[r, 0] += table[payload[r], 0]
+            total[r, 0] += table[u(payload[r]), 0]
     elif n_values == 2:
         for r in range(n_rows):
-            total[r, 0] += table[payload[r], 0]
-            total[r, 1] += table[payload[r], 1]
+            # All reads before the first write: the compiler cannot know that the
+            # arrays do not overlap.
+            p = u(payload[r])
+            first, second = table[p, 0], table[p, 1]
+            total[r, 0] += first
+            total[r, 1] += second
     else:
         for r in range(n_rows):
             row = table[payload[r]]
@@ -414,29 +496,42 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
     n_rows = X.shape[0]
     n_columns = layout.columns.shape[0]
     stride = u(n_columns + 1)
-    block = min(block, (n_rows + 63) // 64 * 64)
+    block = min(block, (n_rows + BLOCK_UNIT - 1) // BLOCK_UNIT * BLOCK_UNIT)
     rows = np.empty(block * (n_columns + 1), dtype=X.dtype)
     active = np.empty(block + 8, dtype=np.uint32)
     node = np.empty(block + 8, dtype=np.uint32)
     payload = np.empty(block, dtype=np.int32)
     n_questions = sliced.question_column.shape[0]
     slicing = n_questions > 0 and n_rows >= MIN_BLOCK_ROWS
-    n_words = block // 64 if slicing else 0
-    values = np.empty(64 * n_words, dtype=X.dtype)
-    flags = np.zeros(64 * n_words, dtype=np.uint8)
-    answers = np.empty((n_questions, n_words), dtype=np.uint64)
-    answer_octets = answers.view(np.uint8)
-    sets = np.empty((256, n_words), dtype=np.uint64)
-    planes = np.empty((8, n_words), dtype=np.uint64)
-    codes = np.empty(8 * n_words, dtype=np.uint64)
+    words = block // 64 if slicing else 0
+    values = np.zeros(64 * words * n_columns, dtype=X.dtype)
+    answers = np.empty((sliced.n_shared + 1) * words, dtype=np.uint64)
+    sets = np.empty(sliced.n_places * words, dtype=np.uint64)
+    planes = np.zeros(16 * words, dtype=np.uint64)
+    codes = np.empty(8 * words, dtype=np.uint64)
     for first in range(0, n_rows, block):
         n = min(block, n_rows - first)
         missing = _load_rows(X, first, n, layout.columns, rows)
+        n_words = (n + BLOCK_UNIT - 1) // BLOCK_UNIT * STRIDE
         if slicing:
-            _ask(rows, stride, n, sliced, categories, values, flags, answer_octets)
+            for c in range(n_columns):
+                for r in range(n):
+                    values[c * block + r] = rows[r * (n_columns + 1) + c]
+            _ask_shared(sliced, n_words, words, values, categories, answers)
         for tree in range(walk.depth.shape[0]):
             if slicing and sliced.is_sliced[tree]:
-                _slice_tree(sliced, tree, n, answers, sets, planes, codes, payload)
+                _slice_tree(
+                    sliced,
+                    tree,
+                    n_words,
+                    words,
+                    values,
+                    categories,
+                    answers,
+                    sets,
+                    planes,
+                )
+                _payloads_of_codes(sliced, tree, n, words, planes, codes, payload)
             elif walk.is_special:
                 _walk_special(rows, stride, n, walk, categories, tree, payload)
             else:
@@ -459,7 +554,7 @@ def add_trees(X, layout, block, table, tree_output, total):
     layout : Layout
         The forest.
     block : int
-        Rows per block, a multiple of 64.
+        Rows per block, a multiple of `BLOCK_UNIT`.
     table : ndarray of shape (n_payloads, n_values)
         What each payload adds.
     tree_output : ndarray of shape (n_trees,), dtype=int64

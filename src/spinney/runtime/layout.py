@@ -37,12 +37,12 @@ MISSING_LEFT, ZERO_IS_MISSING, CATEGORICAL = 1, 2, 4
 
 CATEGORY_RULES = {"truncate": 0, "floor": 1, "exact": 2}
 
-# One byte tells the leaf of a row in a sliced tree.
-MAX_SLICED_LEAVES = 256
+# Larger trees are walked: their splits would cost more than their levels do.
+MAX_SLICED_LEAVES = 1024
 
-# Measured costs in cycles per row, to choose between the two forms: one question,
+# Measured costs in nanoseconds per row, to choose between the two forms: one question,
 # one split and one tree of the sliced form; one level of the walk.
-COST_QUESTION, COST_SPLIT, COST_SLICED_TREE, COST_LEVEL = 0.35, 0.06, 4.0, 3.5
+COST_QUESTION, COST_SPLIT, COST_SLICED_TREE, COST_LEVEL = 0.055, 0.0105, 0.6, 1.05
 
 
 class Walk(NamedTuple):
@@ -63,16 +63,19 @@ class Sliced(NamedTuple):
     """Small trees as lists of splits over shared questions."""
 
     is_sliced: NDArray[np.bool_]  # per tree
+    n_shared: int  # this many questions, the first ones, are asked more than once
     question_column: NDArray[np.int64]
     question_threshold: NDArray[np.floating]
     question_set: NDArray[np.int64]
     question_kind: NDArray[np.uint8]
-    split_offsets: NDArray[np.int64]  # per tree, into the next three
+    split_offsets: NDArray[np.int64]  # per tree, into the next four
     split_question: NDArray[np.int64]
-    split_slot: NDArray[np.uint8]  # the set of rows to split; those going left stay
-    split_new_slot: NDArray[np.uint8]  # those going right move here
-    n_planes: NDArray[np.int64]  # per tree: number of bits of a slot
-    first_payload: NDArray[np.int64]  # per tree: payload of slot 0
+    split_place: NDArray[np.int64]  # these three: see `building.list_splits`
+    split_plane: NDArray[np.int64]
+    split_flips: NDArray[np.int64]
+    n_places: int  # sets of rows that are kept at a time
+    n_planes: NDArray[np.int64]  # per tree: number of bits of a code
+    first_payload: NDArray[np.int64]  # per tree: payload of code 0
 
 
 class Categories(NamedTuple):
@@ -125,7 +128,7 @@ def lay_out(forest: Forest, dtype: type[np.floating], share_leaves: bool) -> Lay
     payload, payload_node = _number_other_leaves(
         forest, payload, payload_node, share_leaves
     )
-    weight = n_leaves if forest.n_node_samples is None else forest.n_node_samples
+    weight = n_leaves if forest.n_node_samples is None else forest.n_node_samples.copy()
     walk = _pack_nodes(
         forest, column, len(columns), threshold, kind, category_set, weight, payload
     )
@@ -204,18 +207,19 @@ def _slice_small_trees(
 
     first = np.full(n_questions, -1, dtype=np.int64)
     first[number[::-1]] = nodes[::-1]  # the first node that asks each question
-    # Questions about the same column stand together: the column stays in the cache.
-    order = np.argsort(column[first], kind="stable")
+    # Questions that are asked again stand first, and by column: it stays in the cache.
+    is_single = np.bincount(number, minlength=n_questions) == 1
+    order = np.lexsort([column[first], is_single])
     rank = np.empty(n_questions, dtype=np.int64)
     rank[order] = np.arange(n_questions)
     first = first[order]
     question_of = np.full(forest.n_nodes, -1, dtype=np.int64)
     question_of[nodes] = rank[number]
 
-    splits = len(nodes)
-    split_node = np.empty(splits, dtype=np.int64)
-    split_slot = np.empty(splits, dtype=np.uint8)
-    split_new_slot = np.empty(splits, dtype=np.uint8)
+    split_node = np.empty(len(nodes), dtype=np.int64)
+    split_place = np.empty(len(nodes), dtype=np.int64)
+    split_plane = np.empty(len(nodes), dtype=np.int64)
+    split_flips = np.empty(len(nodes), dtype=np.int64)
     split_offsets = np.zeros(forest.n_trees + 1, dtype=np.int64)
     n_planes = np.zeros(forest.n_trees, dtype=np.int64)
     first_payload = np.zeros(forest.n_trees, dtype=np.int64)
@@ -227,8 +231,10 @@ def _slice_small_trees(
         split_offsets[tree + 1] = start
         if not small[tree]:
             continue
-        leaves = int(n_leaves[roots[tree]])
-        planes = (leaves - 1).bit_length()
+        # One bit more than needed leaves codes free, so that most splits change a
+        # single bit; as many bits as levels always do.
+        planes = (int(n_leaves[roots[tree]]) - 1).bit_length()
+        planes = min(planes + 1, max(planes, int(forest.depths[tree])))
         leaf_node = np.empty(1 << planes, dtype=np.int64)
         split_offsets[tree + 1] += list_splits(
             roots[tree],
@@ -236,27 +242,31 @@ def _slice_small_trees(
             forest.right,
             planes,
             split_node[start:],
-            split_slot[start:],
-            split_new_slot[start:],
+            split_place[start:],
+            split_plane[start:],
+            split_flips[start:],
             leaf_node,
         )
         n_planes[tree] = planes
         first_payload[tree] = n_payloads
         used = np.flatnonzero(leaf_node >= 0)
         payload[leaf_node[used]] = n_payloads + used
-        # A slot that no row can be in still needs an entry; any leaf will do.
+        # A code that no row can have still needs an entry; any leaf will do.
         payload_nodes.append(np.where(leaf_node >= 0, leaf_node, leaf_node[0]))
         n_payloads += 1 << planes
     sliced = Sliced(
         small,
+        int(n_questions - np.count_nonzero(is_single)),
         column[first],
         threshold[first],
         category_set[first],
         kind[first],
         split_offsets,
         question_of[split_node],
-        split_slot,
-        split_new_slot,
+        split_place,
+        split_plane,
+        split_flips,
+        int(split_place.max(initial=0)) + 2,
         n_planes,
         first_payload,
     )

@@ -1,0 +1,1 @@
+"""spinney's runtime beside other ways to ask the same trained model."""
