@@ -15,7 +15,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --disable-pip-version
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 PARALLEL = -n auto --maxprocesses 4
 
-.PHONY: help demo test slow lint format clean
+.PHONY: help demo test slow lint format compare clean
 
 help:
 	@echo "make demo    show on a small data set what spinney does"
@@ -23,6 +23,7 @@ help:
 	@echo "make slow    the tests that take longer: slow, guarantee, benchmark"
 	@echo "make lint    ruff and mypy only"
 	@echo "make format  let ruff put the code into shape"
+	@echo "make compare measure spinney beside other engines, twenty minutes"
 	@echo "make clean   remove .venv and everything that was built"
 
 demo: $(VENV)/ready-for-demo
@@ -49,9 +50,13 @@ format: $(VENV)/ready-for-test
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+compare: $(VENV)/ready-for-test
+	@$(PIP_INSTALL) -r benchmarks/requirements.txt
+	$(BIN)/python -m benchmarks.compare.run
+
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	@chosen=; \

@@ -156,7 +156,8 @@ class Engine:
             In the type in which the original library adds up the trees.
         """
         rows = self.rows(X)
-        if len(rows) < MIN_BLOCK_ROWS and n_jobs is None:
+        n_threads = _threads_for(len(rows), n_jobs)
+        if len(rows) < MIN_BLOCK_ROWS:
             arguments = self.row_arguments(rows.dtype.type)
             if arguments is not None:
                 total = np.empty((len(rows), self.forest.n_outputs), self.sum_dtype)
@@ -179,7 +180,7 @@ class Engine:
                 total[start:end],
             )
 
-        _in_threads(evaluate, len(rows), n_jobs)
+        _in_threads(evaluate, len(rows), n_threads)
         if self.forest.aggregation != "sum":
             total /= self.trees_per_output
         if self.forest.base_added == "last":
@@ -198,7 +199,7 @@ class Engine:
         def evaluate(start: int, end: int) -> None:
             find_payloads(rows[start:end], layout, block, payloads[start:end])
 
-        _in_threads(evaluate, len(rows), n_jobs)
+        _in_threads(evaluate, len(rows), _threads_for(len(rows), n_jobs))
         return payloads, layout
 
     def leaves(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.int32]:
@@ -308,15 +309,20 @@ def _rows_per_block(layout: Layout, rows: NDArray[np.floating]) -> int:
     return max(BLOCK_UNIT, fitting // BLOCK_UNIT * BLOCK_UNIT)
 
 
+def _threads_for(n_rows: int, n_jobs: int | None) -> int:
+    """Return how many threads are worth starting for so many rows."""
+    if n_jobs is None or n_jobs == 1:
+        return 1
+    return max(1, min(effective_n_jobs(n_jobs), n_rows // MIN_ROWS_PER_THREAD))
+
+
 def _in_threads(
-    evaluate: Callable[[int, int], None], n_rows: int, n_jobs: int | None
+    evaluate: Callable[[int, int], None], n_rows: int, n_threads: int
 ) -> None:
-    """Call `evaluate(start, end)` on shares of the rows, in threads if it pays."""
+    """Call `evaluate(start, end)` on as many shares of the rows as threads."""
     if n_rows == 0:
         return
-    n_threads = 1 if n_jobs is None else effective_n_jobs(n_jobs)
-    n_threads = min(n_threads, n_rows // MIN_ROWS_PER_THREAD)
-    if n_threads <= 1:
+    if n_threads == 1:
         evaluate(0, n_rows)
         return
     # Shares of whole words of rows, so that a share is no worse to slice.

@@ -49,28 +49,30 @@ SWAP_4 = u(0x00000000F0F0F0F0)
 
 
 @njit(cache=True, nogil=True)
-def _in_set(x, which, categories):
-    """Whether the number `x`, not NaN, is a member of a set of categories."""
-    if categories.rule == 2 and x != np.floor(x):
+def _in_set(x, words, start, end, rule):
+    """Whether the number `x`, not NaN, is a member of a set of categories.
+
+    The set is `words[start:end]`; `rule` is that of `Categories`. Plain arrays and
+    numbers: to hand over a tuple of arrays would cost more than the look-up.
+    """
+    if rule == 2 and x != np.floor(x):
         return False
     # Truncation only differs from rounding down between -1 and 0.
-    category = np.trunc(x) if categories.rule == 0 else np.floor(x)
-    start = categories.offsets[which]
-    end = categories.offsets[which + 1]
+    category = np.trunc(x) if rule == 0 else np.floor(x)
     if not (category >= 0 and category < 32.0 * (end - start)):
         return False
     code = np.int64(category)
-    word = np.int64(categories.words[start + (code >> 5)])
+    word = np.int64(words[start + (code >> 5)])
     return (word >> (code & 31)) & 1 == 1
 
 
 @njit(cache=True, nogil=True)
-def _goes_right(x, threshold, which, kind, categories):
+def _goes_right(x, threshold, kind, words, start, end, rule):
     """Whether `x` goes right at a node of any kind."""
     if x != x or (kind & ZERO_IS_MISSING != 0 and abs(x) <= ZERO_BAND):
         return kind & MISSING_LEFT == 0
     if kind & CATEGORICAL != 0:
-        return not _in_set(x, which, categories)
+        return not _in_set(x, words, start, end, rule)
     return x > threshold
 
 
@@ -201,24 +203,33 @@ def _walk_special(rows, stride, n_rows, walk, categories, tree, payload):
     """Write the payload at which each row ends in a tree with nodes of any kind."""
     one, two = u(1), u(2)
     root = walk.root[tree]
+    threshold, links, payloads = walk.threshold, walk.link, walk.payload
+    kinds, shift, mask = walk.kind, walk.child_shift, walk.column_mask
+    offsets, words, rule = categories.offsets, categories.words, categories.rule
     leaf_column = stride - one
     for r in range(n_rows):
-        start = u(r) * stride
+        first = u(r) * stride
         node = root
-        link = walk.link[two * node + one]
-        column = link & walk.column_mask
+        link = links[two * node + one]
+        column = link & mask
         while column != leaf_column:
+            start, end = 0, 0
+            if kinds[node] & CATEGORICAL != 0:
+                which = payloads[two * node]
+                start, end = offsets[which], offsets[which + 1]
             goes_right = _goes_right(
-                rows[start + column],
-                walk.threshold[two * node],
-                walk.payload[two * node],
-                walk.kind[node],
-                categories,
+                rows[first + column],
+                threshold[two * node],
+                kinds[node],
+                words,
+                start,
+                end,
+                rule,
             )
-            node = root + (link >> walk.child_shift) + u(goes_right)
-            link = walk.link[two * node + one]
-            column = link & walk.column_mask
-        payload[r] = walk.payload[two * node]
+            node = root + (link >> shift) + u(goes_right)
+            link = links[two * node + one]
+            column = link & mask
+        payload[r] = payloads[two * node]
 
 
 @njit(cache=True, nogil=True)
@@ -243,11 +254,15 @@ def _ask_special(
     values, first, threshold, kind, which, categories, n_words, answers, start
 ):
     """Do the same for questions beyond a plain comparison."""
+    offsets, words, rule = categories.offsets, categories.words, categories.rule
+    begin, end = 0, 0
+    if kind & CATEGORICAL != 0:
+        begin, end = offsets[which], offsets[which + 1]
     for w in range(n_words):
         word = u(0)
         for r in range(64):
             x = values[first + 64 * w + r]
-            right = _goes_right(x, threshold, which, kind, categories)
+            right = _goes_right(x, threshold, kind, words, begin, end, rule)
             word |= u(right) << u(r)
         answers[u(start) + u(w)] = word
 
