@@ -35,7 +35,7 @@ test: lint
 	$(PYTEST) $(PARALLEL)
 # Once more as plain Python, where an index out of range is an error and not a
 # wrong number.
-	NUMBA_DISABLE_JIT=1 $(PYTEST) $(PARALLEL) tests/runtime
+	NUMBA_DISABLE_JIT=1 $(PYTEST) $(PARALLEL) tests/runtime tests/sequential
 
 slow: $(VENV)/ready-for-test
 # pytest ends with 5 if no test is marked so.

@@ -36,13 +36,13 @@ LAYERS = (
 ROOMS = LAYERS[4]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
-# Optional libraries, and the one place where each may be imported: on use, except in
-# the command line, which needs its own at once.
+# Optional libraries, and the place or places where each may be imported: on use, except
+# in the command line, which needs its own at once.
 HOME = {
     "catboost": "readers.catboost",
     "jinja2": "report",
     "lightgbm": "readers.lightgbm",
-    "matplotlib": "report",
+    "matplotlib": ("report", "sequential.plotting"),
     "ortools": "pruning",
     "rich": "cli",
     "typer": "cli",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from spinney._version import __version__
 from spinney.errors import (
     FormatError,
+    InvalidArgumentError,
     InvalidForestError,
+    PollDecidedError,
     SpinneyError,
     SpinneyWarning,
     UnsupportedModelError,
@@ -13,16 +15,22 @@ from spinney.errors import (
 from spinney.files import load, save
 from spinney.forest import Forest
 from spinney.readers import read_model
+from spinney.sequential import Poll, StoppingStrategy, optimal_strategy
 
 __all__ = [
     "Forest",
     "FormatError",
+    "InvalidArgumentError",
     "InvalidForestError",
+    "Poll",
+    "PollDecidedError",
     "SpinneyError",
     "SpinneyWarning",
+    "StoppingStrategy",
     "UnsupportedModelError",
     "__version__",
     "load",
+    "optimal_strategy",
     "read_model",
     "save",
 ]

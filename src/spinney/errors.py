@@ -23,5 +23,16 @@ class FormatError(SpinneyError, ValueError):
     """A file that is damaged, forged, or not one of spinney's."""
 
 
+class InvalidArgumentError(SpinneyError, ValueError, TypeError):
+    """An argument of the wrong kind or outside its range.
+
+    Like scikit-learn's errors about parameters, both a ValueError and a TypeError.
+    """
+
+
+class PollDecidedError(SpinneyError, RuntimeError, ValueError):
+    """A vote cast in a poll that is already decided."""
+
+
 class SpinneyWarning(UserWarning):
     """Something that still works, but perhaps not as the caller expects."""

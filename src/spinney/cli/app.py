@@ -8,6 +8,7 @@ import typer
 
 from spinney._version import __version__
 from spinney.cli.demo import demo
+from spinney.cli.strategy import strategy
 from spinney.cli.warm_up import warm_up
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog="Example: spinney demo --json")(demo)
+app.command(epilog="Example: spinney strategy -n 101 --objective minimax")(strategy)
 app.command("warm-up", epilog="Example: RUN spinney warm-up")(warm_up)
 
 

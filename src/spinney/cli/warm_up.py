@@ -25,8 +25,14 @@ def warm_up(
         start = time.perf_counter()
         console.print("Compiling; on a new machine this takes a minute or two ...")
         from spinney import runtime
+        from spinney.sequential.optimal import OBJECTIVES, optimal_strategy
 
         kernels = runtime.warm_up()
+        for objective in OBJECTIVES:
+            begin = time.perf_counter()
+            optimal_strategy(11, 0.01, objective=objective)
+            took = time.perf_counter() - begin
+            kernels.append((f"strategies, {objective}", took))
         seconds = time.perf_counter() - start
         folders = _cache_folders()
         if as_json:
@@ -49,7 +55,7 @@ def warm_up(
 
 
 def _cache_folders() -> list[str]:
-    """Return where Numba keeps the compiled kernels of the runtime.
+    """Return where Numba keeps the compiled kernels.
 
     Only Numba knows: it depends on NUMBA_CACHE_DIR and on whether the folder of the
     source can be written to.
@@ -60,7 +66,7 @@ def _cache_folders() -> list[str]:
         {
             thing.stats.cache_path
             for name, module in list(sys.modules.items())
-            if name.startswith("spinney.runtime")
+            if name.startswith("spinney.")
             for thing in vars(module).values()
             if isinstance(thing, Dispatcher) and thing.stats.cache_path
         }

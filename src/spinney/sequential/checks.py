@@ -1,0 +1,97 @@
+"""Checks of what callers pass in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spinney.errors import InvalidArgumentError
+
+
+def check_n_voters(n_voters: Any) -> int:
+    """Return the number of voters as an int, or raise."""
+    hint = "Pass how many voters there are in all, 101 for example."
+    return _check_integer("n_voters", n_voters, 1, None, hint)
+
+
+def check_min_votes(min_votes: Any, n_voters: int) -> int:
+    """Return the least number of votes as an int, or raise."""
+    hint = (
+        f"There are {n_voters} voters; with 0 a decision may be taken without a vote."
+    )
+    return _check_integer("min_votes", min_votes, 0, n_voters, hint)
+
+
+def _check_integer(
+    name: str, value: Any, least: int, most: int | None, hint: str
+) -> int:
+    wanted = f"at least {least}" if most is None else f"from {least} to {most}"
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        msg = f"{name} must be an integer {wanted}, got {value!r}. {hint}"
+        raise InvalidArgumentError(msg)
+    number = int(value)
+    if number < least or (most is not None and number > most):
+        msg = f"{name} must be {wanted}, got {number}. {hint}"
+        raise InvalidArgumentError(msg)
+    return number
+
+
+def check_max_disagreement(max_disagreement: Any) -> float:
+    """Return the bound on the disagreement as a float, or raise."""
+    hint = "It is a probability: write 0.01 for one decision in a hundred."
+    if isinstance(max_disagreement, bool) or not isinstance(max_disagreement, Real):
+        msg = (
+            f"max_disagreement must be a number in [0, 1), got {max_disagreement!r}. "
+            f"{hint}"
+        )
+        raise InvalidArgumentError(msg)
+    number = float(max_disagreement)
+    if not 0.0 <= number < 1.0:
+        msg = f"max_disagreement must be in [0, 1), got {number!r}. {hint}"
+        raise InvalidArgumentError(msg)
+    return number
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return `value` if it is one of `choices`, or raise."""
+    if not isinstance(value, str) or value not in choices:
+        alternatives = ", ".join(map(repr, choices))
+        msg = f"{name} must be one of {alternatives}, got {value!r}."
+        raise InvalidArgumentError(msg)
+    return value
+
+
+def check_votes(votes: ArrayLike | None, n_voters: int) -> NDArray[np.float64]:
+    """Return the weights of 0 to `n_voters` positive votes, or raise."""
+    hint = (
+        f"Pass {n_voters + 1} counts or frequencies, of 0 to {n_voters} positive "
+        "votes, or None if all numbers are equally likely."
+    )
+    if votes is None:
+        return np.ones(n_voters + 1)
+    try:
+        weights = np.array(votes, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        msg = f"votes must be numbers, got {type(votes).__name__}. {hint}"
+        raise InvalidArgumentError(msg) from error
+    if weights.shape != (n_voters + 1,):
+        msg = f"votes must have shape ({n_voters + 1},), got {weights.shape}. {hint}"
+        raise InvalidArgumentError(msg)
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
+    if len(bad):
+        msg = (
+            "votes must not be negative, NaN or infinite, got "
+            f"{float(weights[bad[0]])!r} for {bad[0]} positive votes. {hint}"
+        )
+        raise InvalidArgumentError(msg)
+    largest = float(weights.max())
+    if largest == 0.0:
+        msg = f"votes must not all be zero. {hint}"
+        raise InvalidArgumentError(msg)
+    # A power of two changes no proportion, and no sum or square of weights overflows.
+    return np.ldexp(weights, -math.frexp(largest)[1])
