@@ -20,8 +20,8 @@ app = typer.Typer(
     epilog="Example: spinney demo",
     add_completion=False,
     no_args_is_help=True,
-    rich_markup_mode="rich",
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # joins the lines of a paragraph
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog="Example: spinney demo --json")(demo)

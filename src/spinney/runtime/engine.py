@@ -313,6 +313,9 @@ def _threads_for(n_rows: int, n_jobs: int | None) -> int:
     """Return how many threads are worth starting for so many rows."""
     if n_jobs is None or n_jobs == 1:
         return 1
+    if n_jobs == 0:
+        msg = "n_jobs must be None or 1 for one thread, or -1 for all cores; got 0."
+        raise ValueError(msg)
     return max(1, min(effective_n_jobs(n_jobs), n_rows // MIN_ROWS_PER_THREAD))
 
 
