@@ -91,17 +91,37 @@ def _ratio(case: dict[str, Any], n_threads: int, n_rows: int, ours: str) -> str:
     if found is None:
         return ""
     ratio, name = found
-    agreement = case["peers"][name]["agreement"]
-    differs = agreement["labels_differ"] or agreement["probabilities_differ"]
-    mark = "\\*" if differs else ""
-    shown = f"{ratio:.2f}" if ratio < 1.95 else f"{ratio:.1f}"
-    return f"{f'**{shown}**' if ratio >= 1.0 else shown} ({name}{mark})"
+    if _agrees(case, name):
+        return f"{_shown(ratio)} ({name})"
+    text = f"{_shown(ratio)} ({name}\\*)"
+    among_equals = compared(case, n_threads, n_rows, ours, agreeing=True)
+    if among_equals is not None:
+        text += f"; {_shown(among_equals[0])} ({among_equals[1]})"
+    return text
+
+
+def _shown(ratio: float) -> str:
+    text = f"{ratio:.2f}" if ratio < 1.95 else f"{ratio:.1f}"
+    return f"**{text}**" if ratio >= 1.0 else text
+
+
+def _agrees(case: dict[str, Any], name: str) -> bool:
+    """Whether an engine gave the labels and probabilities of the original."""
+    found = case["peers"][name]["agreement"]
+    return not (found["labels_differ"] or found["probabilities_differ"])
 
 
 def compared(
-    case: dict[str, Any], n_threads: int, n_rows: int, ours: str
+    case: dict[str, Any],
+    n_threads: int,
+    n_rows: int,
+    ours: str,
+    agreeing: bool = False,
 ) -> tuple[float, str] | None:
-    """Return spinney's speed over that of the fastest peer, and the peer's name."""
+    """Return spinney's speed over that of the fastest peer, and the peer's name.
+
+    With `agreeing`, only peers count that answer as the original does on every row.
+    """
     medians = {
         entry["peer"]: entry["median_us"] / entry["rows"]
         for entry in case["times"]
@@ -114,6 +134,7 @@ def compared(
         for name, median in medians.items()
         if not case["peers"][name]["ours"]
         and _labels_differ(case, name) <= MAX_DIFFERENT
+        and (not agreeing or _agrees(case, name))
     }
     if not peers:
         return None
