@@ -112,3 +112,59 @@ def raw(forest, X):
     if forest.base_added == "last":
         total = total + base
     return total
+
+
+def early_sums(forest, counting, X):
+    """(rows, trees, sums) what each tree adds to the sums that a rule sees."""
+    n_classes = len(forest.classes)
+    if counting == "votes" or forest.aggregation == "vote":
+        cast = votes(forest, X)
+        if n_classes <= 2:
+            shift = 0.5 if counting == "scores" and n_classes == 2 else 0.0
+            return (cast == 1)[:, :, None] - shift
+        return (cast[:, :, None] == np.arange(n_classes)).astype(float)
+    each = scores(forest, X)
+    if forest.aggregation == "mean":
+        n_adding = (
+            np.full(forest.n_outputs, forest.n_trees)
+            if forest.tree_output is None
+            else np.maximum(np.bincount(forest.tree_output, minlength=each.shape[2]), 1)
+        )
+        each = each / n_adding
+    if n_classes == 2 and each.shape[2] == 2:
+        each = (each[:, :, 1:] - each[:, :, :1]) / 2
+    return each
+
+
+def ask_early(forest, counting, order, checks, leave, X):
+    """Class and number of trees for every row, tree by tree.
+
+    ``leave(k, sums)`` returns the class with which a row with these sums leaves at
+    check ``k``, or None.
+    """
+    if counting == "votes":
+        cast = votes(forest, X)
+        full = [np.bincount(row, minlength=2).argmax() for row in cast]
+    else:
+        full = forest.winners(raw(forest, X))
+    each = early_sums(forest, counting, X)
+    start = np.zeros(each.shape[2])
+    if counting == "scores" and forest.aggregation == "sum":
+        start = forest.base_score.astype(float)
+        if len(start) > len(each[0, 0] if len(each) else start):
+            start = (start[1:] - start[:1]) / 2
+    classes, counts = [], []
+    for row, answer in zip(each, full, strict=True):
+        sums = start.copy()
+        n_asked = 0
+        for tree in order:
+            sums = sums + row[tree]
+            n_asked += 1
+            if n_asked in checks:
+                early = leave(list(checks).index(n_asked), sums)
+                if early is not None:
+                    answer = early
+                    break
+        classes.append(int(answer))
+        counts.append(n_asked)
+    return np.array(classes, dtype=int), np.array(counts, dtype=int)

@@ -18,11 +18,11 @@ TESTS = Path(__file__).parents[1]
 SCRIPT = """
 import numpy as np
 import strategies
-from spinney.runtime import building, kernels, warm_up
+from spinney.runtime import building, kernels, row_kernels, warm_up
 
 kernels_by_name = {
     name: one
-    for module in (building, kernels)
+    for module in (building, kernels, row_kernels)
     for name, one in vars(module).items()
     if hasattr(one, "signatures")
 }

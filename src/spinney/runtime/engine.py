@@ -23,11 +23,10 @@ from spinney.runtime.kernels import (
     BLOCK_UNIT,
     MIN_BLOCK_ROWS,
     add_trees,
-    class_of_row,
     find_payloads,
-    score_rows,
 )
 from spinney.runtime.layout import Layout, fits_32_bits, lay_out
+from spinney.runtime.row_kernels import class_of_row, score_rows
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
@@ -156,7 +155,7 @@ class Engine:
             In the type in which the original library adds up the trees.
         """
         rows = self.rows(X)
-        n_threads = _threads_for(len(rows), n_jobs)
+        n_threads = threads_for(len(rows), n_jobs)
         if len(rows) < MIN_BLOCK_ROWS:
             arguments = self.row_arguments(rows.dtype.type)
             if arguments is not None:
@@ -165,7 +164,7 @@ class Engine:
                 return total
         layout = self.layout(rows.dtype.type)
         table = self.table(layout, rows.dtype.type)
-        block = _rows_per_block(layout, rows)
+        block = rows_per_block(layout, rows)
         total = np.zeros((len(rows), self.forest.n_outputs), dtype=self.sum_dtype)
         if self.forest.base_added == "first":
             total += self.forest.base_score.astype(self.sum_dtype)
@@ -180,7 +179,7 @@ class Engine:
                 total[start:end],
             )
 
-        _in_threads(evaluate, len(rows), n_threads)
+        in_threads(evaluate, len(rows), n_threads)
         if self.forest.aggregation != "sum":
             total /= self.trees_per_output
         if self.forest.base_added == "last":
@@ -193,13 +192,13 @@ class Engine:
         """Return the payload of every row in every tree, and the layout it is of."""
         rows = self.rows(X)
         layout = self.layout(rows.dtype.type, share_leaves)
-        block = _rows_per_block(layout, rows)
+        block = rows_per_block(layout, rows)
         payloads = np.empty((len(rows), self.forest.n_trees), dtype=np.int32)
 
         def evaluate(start: int, end: int) -> None:
             find_payloads(rows[start:end], layout, block, payloads[start:end])
 
-        _in_threads(evaluate, len(rows), _threads_for(len(rows), n_jobs))
+        in_threads(evaluate, len(rows), threads_for(len(rows), n_jobs))
         return payloads, layout
 
     def leaves(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.int32]:
@@ -230,7 +229,31 @@ class Engine:
 
     def predictor(self) -> RowPredictor:
         """Return a thin callable that answers one row at a time."""
-        return RowPredictor(self)
+        forest = self.forest
+        margin = 0.0
+        if forest.decides_by == "probability":
+            # Logistic curves can be equal at any distance, once they reach one.
+            margin = CLOSE if forest.link == "softmax" else np.inf
+        # In the type of the sum, as `Forest.winners` compares.
+        decision = float(self.sum_dtype.type(forest.positive_from)), margin
+        arguments = {}
+        for dtype in self.dtypes_of_single_rows():
+            by_row = self.row_arguments(dtype)
+            if forest.classes is not None and by_row is not None:
+                arguments[np.dtype(dtype)] = (*by_row, *decision)
+        return RowPredictor(
+            forest.n_features,
+            [] if forest.classes is None else list(forest.classes),
+            class_of_row,
+            arguments,
+            lambda row: forest.predict(row.reshape(1, -1))[0],
+        )
+
+    def dtypes_of_single_rows(self) -> list[type[np.floating]]:
+        """Return the types of rows for which a thin predictor is made."""
+        if self.forest.input_dtype == "float64":
+            return [np.float32, np.float64]
+        return [np.float32]
 
 
 class RowPredictor:
@@ -238,34 +261,31 @@ class RowPredictor:
 
     Parameters
     ----------
-    engine : Engine
-        The engine of the forest.
+    n_features : int
+        Length of a row.
+    labels : list
+        Labels of the classes.
+    kernel : callable
+        Takes a row and arguments, and returns a class index, or -1 if it cannot tell.
+    arguments : dict
+        The arguments for each type of row that the kernel takes.
+    answer : callable
+        Answers all other rows.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        forest = engine.forest
-        self._forest = forest
-        self._shape = (forest.n_features,)
-        self._sum_type = engine.sum_dtype.type
-        self._labels = [] if forest.classes is None else list(forest.classes)
-        dtypes: list[type[np.floating]] = [np.float32]
-        if forest.input_dtype == "float64":
-            dtypes.append(np.float64)
-        # Other rows and other forests take the way of the batches, which knows all.
-        self._arguments: dict[np.dtype, tuple[Any, ...]] = {}
-        for dtype in dtypes:
-            arguments = engine.row_arguments(dtype)
-            if forest.classes is not None and arguments is not None:
-                self._arguments[np.dtype(dtype)] = (*arguments, *self._decision())
-
-    def _decision(self) -> tuple[float, float]:
-        """Return from where a score is positive, and how far a winner must be ahead."""
-        margin = 0.0
-        if self._forest.decides_by == "probability":
-            # Logistic curves can be equal at any distance, once they reach one.
-            margin = CLOSE if self._forest.link == "softmax" else np.inf
-        # In the type of the sum, as `Forest.winners` compares.
-        return float(self._sum_type(self._forest.positive_from)), margin
+    def __init__(
+        self,
+        n_features: int,
+        labels: list[Any],
+        kernel: Callable[..., int],
+        arguments: dict[np.dtype, tuple[Any, ...]],
+        answer: Callable[[NDArray[Any]], Any],
+    ) -> None:
+        self._shape = (n_features,)
+        self._labels = labels
+        self._kernel = kernel
+        self._arguments = arguments
+        self._answer = answer
 
     def __call__(self, row: NDArray[np.floating]) -> Any:
         """Return the label (or the number) for one row.
@@ -283,7 +303,7 @@ class RowPredictor:
             return self._answer_checked(row)
         if not row.flags.carray:  # strided or read-only: another type to Numba
             row = row.copy()
-        winner = class_of_row(row, *arguments)
+        winner = self._kernel(row, *arguments)
         return self._labels[winner] if winner >= 0 else self._answer_checked(row)
 
     def _answer_checked(self, row: Any) -> Any:
@@ -295,10 +315,10 @@ class RowPredictor:
                 f"{row.shape}. Use predict for several rows."
             )
             raise ValueError(msg)
-        return self._forest.predict(row.reshape(1, -1))[0]
+        return self._answer(row)
 
 
-def _rows_per_block(layout: Layout, rows: NDArray[np.floating]) -> int:
+def rows_per_block(layout: Layout, rows: NDArray[np.floating]) -> int:
     """Return how many rows of this width are evaluated tree by tree at a time."""
     width = (len(layout.columns) + 1) * rows.itemsize
     fitting = min(
@@ -309,7 +329,7 @@ def _rows_per_block(layout: Layout, rows: NDArray[np.floating]) -> int:
     return max(BLOCK_UNIT, fitting // BLOCK_UNIT * BLOCK_UNIT)
 
 
-def _threads_for(n_rows: int, n_jobs: int | None) -> int:
+def threads_for(n_rows: int, n_jobs: int | None) -> int:
     """Return how many threads are worth starting for so many rows."""
     if n_jobs is None or n_jobs == 1:
         return 1
@@ -319,7 +339,7 @@ def _threads_for(n_rows: int, n_jobs: int | None) -> int:
     return max(1, min(effective_n_jobs(n_jobs), n_rows // MIN_ROWS_PER_THREAD))
 
 
-def _in_threads(
+def in_threads(
     evaluate: Callable[[int, int], None], n_rows: int, n_threads: int
 ) -> None:
     """Call `evaluate(start, end)` on as many shares of the rows as threads."""

@@ -1,0 +1,229 @@
+"""What all classifiers of spinney share: a trained model inside, read as a forest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils import (
+    Tags,
+    _safe_indexing,
+    check_random_state,
+    column_or_1d,
+    indexable,
+)
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from spinney.errors import InvalidArgumentError, UnsupportedModelError
+from spinney.forest import Forest
+from spinney.readers import read_model
+
+# Share of the rows kept back from training when the estimator is still to be trained.
+HELD_OUT = 0.25
+
+
+class EnsembleClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Base of the classifiers that ask a trained ensemble in a cheaper way.
+
+    A subclass has a parameter `estimator`: a trained model as
+    ``FrozenEstimator(model)`` (or a `Forest`), which is taken as it is, or an
+    unfitted estimator, which `fit` trains on a part of the rows. Subclasses with
+    chance in them have a parameter `random_state`.
+    """
+
+    estimator: Any
+
+    def _train_or_unwrap(
+        self, X: Any, y: Any = None
+    ) -> tuple[NDArray[np.floating], NDArray[np.intp] | None]:
+        """Set the trained model and its forest; return the rows left to calibrate on.
+
+        Sets `estimator_`, `forest_`, `classes_`, `n_features_in_` and, for data
+        frames, `feature_names_in_`.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows.
+        y : array-like of shape (n_rows,), optional
+            Labels. Needed if the estimator is still to be trained.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_left, n_columns)
+            Rows that the model was not trained on by this call, as `forest_` takes
+            them: all of `X` for a trained model, a held-out part otherwise.
+        codes : ndarray of shape (n_left,) or None
+            Their labels as indices into `classes_`; None if there is no `y`.
+        """
+        X, y = self._train(X, y)
+        forest = read_model(unwrapped(self.estimator_))
+        if forest.classes_ is None:
+            msg = (
+                f"{type(self).__name__} needs a classifier, got a regressor "
+                f"({forest.source}). Train a classifier."
+            )
+            raise UnsupportedModelError(msg)
+        self.forest_ = forest
+        self.classes_ = forest.classes_
+        rows = forest.engine.rows(self._preprocessed(X))
+        return rows, None if y is None else self._codes(y)
+
+    def _train(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Set `estimator_`, trained if need be; return the rows and labels left."""
+        X, y = self._checked(X, y)
+        if is_trained(self.estimator):
+            self.estimator_ = self.estimator
+            return X, y
+        if y is None:
+            # scikit-learn's common checks look for the first words.
+            msg = (
+                "requires y to be passed, but the target y is None: the estimator "
+                f"{type(self.estimator).__name__} is still to be trained. Pass labels, "
+                "or FrozenEstimator(model) for a model that is already trained."
+            )
+            raise InvalidArgumentError(msg)
+        check_classification_targets(y)
+        chance = check_random_state(getattr(self, "random_state", None))
+        trained_on, left = held_out_split(y, chance)
+        self.estimator_ = clone(self.estimator).fit(
+            _safe_indexing(X, trained_on), y[trained_on]
+        )
+        return _safe_indexing(X, left), y[left]
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return `X` and `y`, checked as far as no forest is needed for it."""
+        indexable(X, y)
+        if y is not None:
+            y = column_or_1d(y, warn=True)
+        if self._takes_as_is(X):
+            validate_data(self, X, skip_check_array=True)
+        else:
+            X = validate_data(self, X, ensure_all_finite=False)
+        return X, y
+
+    def _takes_as_is(self, X: Any) -> bool:
+        """Whether scikit-learn's check of arrays would lose something.
+
+        A pipeline may take texts; the forest itself looks after the columns of a data
+        frame, whose names and categories an array has no longer.
+        """
+        return isinstance(unwrapped(self.estimator), Pipeline) or hasattr(X, "columns")
+
+    def _rows(self, X: Any) -> NDArray[np.floating]:
+        """Return rows to be answered as `forest_` takes them, or say what is wrong."""
+        check_is_fitted(self)
+        if self._takes_as_is(X):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        else:
+            X = validate_data(self, X, reset=False, ensure_all_finite=False)
+        return self.forest_.engine.rows(self._preprocessed(X))
+
+    def _preprocessed(self, X: Any) -> Any:
+        """Return what the steps of a pipeline before the last one make of rows."""
+        model = unwrapped(self.estimator_)
+        if isinstance(model, Pipeline) and len(model) > 1:
+            return model[:-1].transform(X)
+        return X
+
+    def _codes(self, y: NDArray[Any]) -> NDArray[np.intp]:
+        """Return labels as indices into `classes_`."""
+        classes = self.classes_
+        order = np.argsort(classes)
+        places = np.searchsorted(classes, y, sorter=order)
+        codes = order[np.minimum(places, len(classes) - 1)]
+        strange = classes[codes] != y
+        if np.any(strange):
+            msg = (
+                f"y holds the label {np.asarray(y)[strange][0]!r}, which the model "
+                f"does not know; its classes are {_shortened(classes)}. Pass labels "
+                "as the model was trained with."
+            )
+            raise InvalidArgumentError(msg)
+        return codes
+
+    def predict_full(self, X: Any) -> NDArray[Any]:
+        """Answer with the full ensemble, as the trained model does.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Class labels.
+        """
+        return self.forest_.predict(self._rows(X), getattr(self, "n_jobs", None))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        tags.input_tags.allow_nan = True
+        tags.target_tags.required = not is_trained(self.estimator)
+        return tags
+
+
+def is_trained(estimator: Any) -> bool:
+    """Whether this is a trained model in a frame, to be taken as it is."""
+    return isinstance(estimator, (FrozenEstimator, Forest))
+
+
+def unwrapped(estimator: Any) -> Any:
+    """Return the model inside a `FrozenEstimator`, or the estimator itself."""
+    while isinstance(estimator, FrozenEstimator):
+        estimator = estimator.estimator
+    return estimator
+
+
+def held_out_split(
+    y: NDArray[Any], chance: np.random.RandomState
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Part rows into those to train on and those to keep back.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_rows,)
+        Labels. Each class keeps at least one row to train on.
+    chance : RandomState
+        Draws the rows.
+
+    Returns
+    -------
+    trained_on, left : ndarray
+        Indices of rows, ascending; about a quarter of each class is left.
+    """
+    if len(y) < 2:
+        msg = (
+            f"There are too few rows: n_samples={len(y)}, and some are to be trained "
+            "on, others kept back to calibrate on. Pass more rows."
+        )
+        raise InvalidArgumentError(msg)
+    _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    shuffled = chance.permutation(len(y))
+    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    rank = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
+    left = rank < np.repeat(np.floor(HELD_OUT * counts), counts)
+    if not left.any():
+        # So few rows of each class that a quarter of them is none: take one.
+        spare = np.repeat(counts > 1, counts) & (rank == 0)
+        if not spare.any():
+            msg = (
+                f"There are too few rows: n_samples={len(y)}, each with a label of "
+                "its own, and one must be kept back to calibrate on. Pass more rows."
+            )
+            raise InvalidArgumentError(msg)
+        left[np.argmax(spare)] = True
+    return np.sort(by_class[~left]), np.sort(by_class[left])
+
+
+def _shortened(classes: NDArray[Any]) -> str:
+    """Return class labels as a text of bounded length."""
+    shown = ", ".join(repr(label) for label in classes[:8].tolist())
+    return shown if len(classes) <= 8 else f"{shown}, ... ({len(classes)} in all)"

@@ -1,0 +1,216 @@
+"""How a forest is to be asked: in which order, and when a row has heard enough."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spinney.forest import Forest
+from spinney.links import CLOSE
+from spinney.runtime import ExitRule, RowPredictor, StagedEngine
+
+
+class Policy:
+    """An order of the trees of a forest, and a rule when to stop asking.
+
+    Parameters
+    ----------
+    forest : Forest
+        A classifier.
+    counting : {"votes", "scores"}
+        What is added up: one vote per tree, or what each tree adds to the raw score.
+    order : array-like of shape (n_trees,)
+        Tree indices in the order in which they are asked.
+    rule : ExitRule
+        When a row may leave. With two classes it sees one sum: the number of votes
+        for the second class, or the score as `tree_scores` gives it; with more, one
+        sum per class.
+
+    Attributes
+    ----------
+    scoring : Forest
+        The trees in order, with the values that are added up.
+    """
+
+    def __init__(
+        self, forest: Forest, counting: str, order: ArrayLike, rule: ExitRule
+    ) -> None:
+        self.forest = forest
+        self.counting = counting
+        self.order = np.array(order, dtype=np.int64)
+        self.rule = rule
+        self.scoring = scoring_forest(forest, counting).take(self.order)
+        self._engine = StagedEngine(
+            self.scoring, rule, positive_from(forest, counting), self._tolerance()
+        )
+
+    def _tolerance(self) -> float:
+        """Return how close sums must be for the order of the additions to matter.
+
+        Such rows are settled by the forest itself, in its own order and precision.
+        """
+        forest, scoring = self.forest, self.scoring
+        if self.counting == "votes":
+            return 0.0  # whole numbers
+        if forest.decides_by == "probability" and forest.link != "softmax":
+            # Logistic curves can be equal at any distance, once they reach one.
+            return np.inf
+        largest = np.maximum.reduceat(
+            np.abs(scoring.value).max(axis=1), scoring.tree_offsets[:-1]
+        )
+        reach = float(largest.sum() + np.abs(scoring.base_score).max())
+        precision = float(np.finfo(forest.sum_dtype).eps)
+        tolerance = 4.0 * (forest.n_trees + 2) * precision * reach
+        if forest.decides_by == "probability":
+            tolerance = max(tolerance, CLOSE)
+        return max(tolerance, float(np.finfo(np.float64).tiny))
+
+    @property
+    def checks(self) -> NDArray[np.int64]:
+        """Numbers of trees after which a row may leave."""
+        return self.rule.checks
+
+    def ask(
+        self, X: ArrayLike, n_jobs: int | None = None
+    ) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+        """Answer rows, asking each as many trees as the rule says.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        n_jobs : int or None, default=None
+            Number of threads; None means one, -1 all cores.
+
+        Returns
+        -------
+        classes : ndarray of shape (n_rows,)
+            Class indices. Rows that stay to the end are answered as the forest (or
+            its majority vote) answers them, to the last tie.
+        counts : ndarray of shape (n_rows,), dtype=int32
+            Number of trees asked.
+        """
+        rows = self.forest.engine.rows(X)
+        classes, counts = self._engine.ask(rows, n_jobs)
+        answers = classes.astype(np.intp)
+        close = np.flatnonzero(classes < 0)
+        if len(close):
+            raw = self.forest.engine.raw(rows[close], n_jobs)
+            answers[close] = self.forest.winners(raw)
+        return answers, counts
+
+    def predictor(self) -> RowPredictor:
+        """Return a thin callable that answers one row at a time, for serving.
+
+        Returns
+        -------
+        predictor : callable
+            Takes a one-dimensional array of numbers, float32 or the type that the
+            original library compares in, and returns the label.
+        """
+        labels = list(self.forest.classes_)  # type: ignore[arg-type]
+
+        def answer(row: NDArray[np.floating]) -> Any:
+            return labels[int(self.ask(row.reshape(1, -1))[0][0])]
+
+        return self._engine.predictor(labels, answer)
+
+
+def positive_from(forest: Forest, counting: str) -> float:
+    """Return the smallest sum of all trees that means the second class.
+
+    Parameters
+    ----------
+    forest : Forest
+        A classifier.
+    counting : {"votes", "scores"}
+        What is added up.
+    """
+    if counting == "votes":
+        return float(forest.n_trees // 2 + 1)
+    return forest.positive_from if forest.n_outputs == 1 else 0.0
+
+
+def scoring_forest(forest: Forest, counting: str) -> Forest:
+    """Return the forest whose trees hold what is added up.
+
+    Parameters
+    ----------
+    forest : Forest
+        A classifier.
+    counting : {"votes", "scores"}
+        Votes: with two classes 1 for the second class and 0 for the first, with more
+        a 1 for the class voted for. Scores: what each tree adds to the raw score;
+        for two classes with a score each, half the difference of the two.
+
+    Returns
+    -------
+    scoring : Forest
+        With aggregation ``"sum"`` and float64 sums; one output for two classes.
+    """
+    n_classes = len(forest.classes_)  # type: ignore[arg-type]
+    value, output = forest.value, forest.tree_output
+    base = forest.base_score
+    if counting == "votes" or forest.aggregation == "vote":
+        winner = value.argmax(axis=1)
+        value = (winner[:, None] == np.arange(n_classes)).astype(np.float64)
+        base, output = np.zeros(n_classes), None
+        if n_classes <= 2:
+            value, base = value[:, -1:] * (n_classes == 2), base[:1]
+        if counting == "scores":
+            value = value - 0.5 if n_classes == 2 else value
+    else:
+        per_node = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
+        if forest.aggregation == "mean":
+            n_adding = forest.engine.trees_per_output.astype(np.float64)
+            value = value / (
+                n_adding if output is None else n_adding[output][per_node, None]
+            )
+            if forest.base_added == "first":
+                base = base / n_adding
+        if n_classes == 2 and forest.n_outputs == 2:
+            if output is None:
+                value = (value[:, 1:] - value[:, :1]) / 2
+            else:
+                value = value * (output[per_node, None] - 0.5)
+                output = None
+            base = (base[1:] - base[:1]) / 2
+    return forest.replace(
+        value=value,
+        n_outputs=len(base),
+        tree_output=output,
+        base_score=base,
+        base_added="first",
+        aggregation="sum",
+        sum_dtype="float64",
+        link="identity",
+        link_scale=1.0,
+        decision_threshold=0.0,
+        decides_by="raw",
+    )
+
+
+def tree_scores(
+    forest: Forest, counting: str, X: ArrayLike, n_jobs: int | None = None
+) -> NDArray[np.float64]:
+    """Return what each tree adds to the sums that a rule sees.
+
+    Parameters
+    ----------
+    forest : Forest
+        A classifier.
+    counting : {"votes", "scores"}
+        What is added up.
+    X : array-like of shape (n_rows, n_features)
+        Rows.
+    n_jobs : int or None, default=None
+        Number of threads.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_rows, n_trees) or (n_rows, n_trees, n_classes)
+        In the order of the trees of the forest.
+    """
+    return scoring_forest(forest, counting).scores(X, n_jobs)

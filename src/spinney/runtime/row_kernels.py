@@ -1,0 +1,483 @@
+"""Kernels that take one row at a time through eight trees at once, and early exits.
+
+For a few rows, or a single one, this is quicker than going tree by tree. The same
+rules as in `kernels` apply: validated, C-contiguous arrays, no fastmath, unsigned
+indices, and one file for kernels that call one another.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+u = np.uint64
+
+
+@njit(cache=True, nogil=True)
+def _load_row(X, r, columns, used):
+    """Copy the columns in use of a row, and minus infinity for the leaves to look at.
+
+    Returns whether there is a NaN among them.
+    """
+    n_columns = columns.shape[0]
+    any_nan = False
+    for c in range(n_columns):
+        x = X[r, columns[c]]
+        used[c] = x
+        any_nan |= x != x
+    used[n_columns] = -np.inf
+    return any_nan
+
+
+@njit(cache=True, nogil=True)
+def _walk_eight_trees(
+    row, missing, threshold, link, root, tree, shift, mask, max_depth, node
+):
+    """Take one row down eight trees at once; write the places where it ends."""
+    one, two = u(1), u(2)
+    missing_bit = shift - one
+    last = root.shape[0] - 1
+    b0, b1 = root[min(tree, last)], root[min(tree + 1, last)]
+    b2, b3 = root[min(tree + 2, last)], root[min(tree + 3, last)]
+    b4, b5 = root[min(tree + 4, last)], root[min(tree + 5, last)]
+    b6, b7 = root[min(tree + 6, last)], root[min(tree + 7, last)]
+    i0, i1, i2, i3, i4, i5, i6, i7 = b0, b1, b2, b3, b4, b5, b6, b7
+    for _ in range(max_depth):
+        w0, w1 = link[two * i0 + one], link[two * i1 + one]
+        w2, w3 = link[two * i2 + one], link[two * i3 + one]
+        w4, w5 = link[two * i4 + one], link[two * i5 + one]
+        w6, w7 = link[two * i6 + one], link[two * i7 + one]
+        x0, x1, x2, x3 = row[w0 & mask], row[w1 & mask], row[w2 & mask], row[w3 & mask]
+        x4, x5, x6, x7 = row[w4 & mask], row[w5 & mask], row[w6 & mask], row[w7 & mask]
+        j0 = b0 + (w0 >> shift) + u(x0 > threshold[two * i0])
+        j1 = b1 + (w1 >> shift) + u(x1 > threshold[two * i1])
+        j2 = b2 + (w2 >> shift) + u(x2 > threshold[two * i2])
+        j3 = b3 + (w3 >> shift) + u(x3 > threshold[two * i3])
+        j4 = b4 + (w4 >> shift) + u(x4 > threshold[two * i4])
+        j5 = b5 + (w5 >> shift) + u(x5 > threshold[two * i5])
+        j6 = b6 + (w6 >> shift) + u(x6 > threshold[two * i6])
+        j7 = b7 + (w7 >> shift) + u(x7 > threshold[two * i7])
+        if missing:
+            j0 += u(x0 != x0) & ~(w0 >> missing_bit) & one
+            j1 += u(x1 != x1) & ~(w1 >> missing_bit) & one
+            j2 += u(x2 != x2) & ~(w2 >> missing_bit) & one
+            j3 += u(x3 != x3) & ~(w3 >> missing_bit) & one
+            j4 += u(x4 != x4) & ~(w4 >> missing_bit) & one
+            j5 += u(x5 != x5) & ~(w5 >> missing_bit) & one
+            j6 += u(x6 != x6) & ~(w6 >> missing_bit) & one
+            j7 += u(x7 != x7) & ~(w7 >> missing_bit) & one
+        moved = (i0 ^ j0) | (i1 ^ j1) | (i2 ^ j2) | (i3 ^ j3)
+        moved |= (i4 ^ j4) | (i5 ^ j5) | (i6 ^ j6) | (i7 ^ j7)
+        i0, i1, i2, i3, i4, i5, i6, i7 = j0, j1, j2, j3, j4, j5, j6, j7
+        if moved == u(0):
+            break
+    node[0], node[1], node[2], node[3] = i0, i1, i2, i3
+    node[4], node[5], node[6], node[7] = i4, i5, i6, i7
+
+
+@njit(cache=True, nogil=True)
+def _add_trees_to_row(
+    row,
+    missing,
+    threshold,
+    link,
+    payload,
+    root,
+    shift,
+    mask,
+    max_depth,
+    table,
+    tree_output,
+    total,
+):
+    """Add what each tree of plain comparisons says about one row, in order."""
+    node = np.empty(8, dtype=np.uint64)
+    n_trees = root.shape[0]
+    for tree in range(0, n_trees, 8):
+        _walk_eight_trees(
+            row, missing, threshold, link, root, tree, shift, mask, max_depth, node
+        )
+        for k in range(min(8, n_trees - tree)):
+            values = table[payload[u(2) * node[k]]]
+            output = tree_output[tree + k]
+            if output >= 0:
+                total[output] += values[0]
+            else:
+                for v in range(values.shape[0]):
+                    total[v] += values[v]
+
+
+@njit(cache=True, nogil=True)
+def score_rows(
+    X,
+    columns,
+    threshold,
+    link,
+    payload,
+    root,
+    shift,
+    mask,
+    max_depth,
+    table,
+    tree_output,
+    ends,
+    total,
+):
+    """Write the raw scores of a few rows, for trees of plain comparisons.
+
+    The parts of `Walk` come one by one: handing a tuple of arrays to a kernel takes
+    microseconds, about as long as the walk of a row.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        Rows, of the type that the layout is for.
+    columns, threshold, link, payload, root, shift, mask
+        Parts of `Layout` and `Walk`.
+    max_depth : int
+        Depth of the deepest tree.
+    table, tree_output
+        As for `add_trees`.
+    ends : ndarray of shape (3, n_outputs), dtype of `table`
+        What comes before the trees, what their sum is divided by, what comes after.
+    total : ndarray of shape (n_rows, n_outputs), dtype of `table`
+        Overwritten.
+    """
+    used = np.empty(columns.shape[0] + 1, dtype=X.dtype)
+    for r in range(X.shape[0]):
+        missing = _load_row(X, r, columns, used)
+        for v in range(ends.shape[1]):
+            total[r, v] = ends[0, v]
+        _add_trees_to_row(
+            used,
+            missing,
+            threshold,
+            link,
+            payload,
+            root,
+            shift,
+            mask,
+            max_depth,
+            table,
+            tree_output,
+            total[r],
+        )
+        for v in range(ends.shape[1]):
+            total[r, v] = total[r, v] / ends[1, v] + ends[2, v]
+
+
+@njit(cache=True, nogil=True)
+def class_of_row(
+    row,
+    columns,
+    threshold,
+    link,
+    payload,
+    root,
+    shift,
+    mask,
+    max_depth,
+    table,
+    tree_output,
+    ends,
+    positive_from,
+    margin,
+):
+    """Return the class index for one row, or -1 if it is too close to call here.
+
+    Parameters
+    ----------
+    row : ndarray of shape (n_features,)
+        The row, of the type that the layout is for.
+    columns, threshold, link, payload, root, shift, mask, max_depth, table
+        As for `score_rows`.
+    tree_output, ends
+        As for `score_rows`.
+    positive_from : float
+        With one output: the smallest raw score of the second class.
+    margin : float
+        With several outputs: how far the winner must be ahead of every other output.
+        0 leaves nothing open; ties go to the first.
+    """
+    n_outputs = ends.shape[1]
+    totals = np.empty((1, n_outputs), dtype=table.dtype)
+    score_rows(
+        row.reshape(1, row.shape[0]),
+        columns,
+        threshold,
+        link,
+        payload,
+        root,
+        shift,
+        mask,
+        max_depth,
+        table,
+        tree_output,
+        ends,
+        totals,
+    )
+    total = totals[0]
+    if n_outputs == 1:
+        return np.int64(total[0] >= positive_from)
+    winner = 0
+    for v in range(1, n_outputs):
+        if total[v] > total[winner]:
+            winner = v
+    if margin > 0:
+        for v in range(n_outputs):
+            if v != winner and not total[winner] - total[v] > margin:
+                return -1
+    return winner
+
+
+# How a rule tells from the sums of a row that it may leave: see `ExitRule`.
+BETWEEN, BY_COUNT, BY_MARGIN, BY_LEAD = 0, 1, 2, 3
+
+
+@njit(cache=True, nogil=True)
+def _verdict(kind, k, totals, r, bounds, stops):
+    """Return the class with which row `r` leaves at check `k`, or -1 if it stays."""
+    if kind == BETWEEN:
+        if totals[r, 0] < bounds[0, k]:
+            return 0
+        return 1 if totals[r, 0] > bounds[1, k] else -1
+    if kind == BY_COUNT:
+        return np.int64(stops[k, u(totals[r, 0])])
+    best = 0
+    for v in range(1, totals.shape[1]):
+        if totals[r, v] > totals[r, best]:
+            best = v
+    second = -np.inf
+    for v in range(totals.shape[1]):
+        if v != best and totals[r, v] > second:
+            second = totals[r, v]
+    if kind == BY_MARGIN:
+        leaves = totals[r, best] - second > bounds[0, k]
+    else:
+        leaves = second <= stops[k, u(totals[r, best])]
+    return best if leaves else -1
+
+
+@njit(cache=True, nogil=True)
+def _final_verdict(totals, r, positive_from, tolerance):
+    """Return the class of a row that all trees were asked about.
+
+    -1 if the sums are so close that the order of the additions may matter.
+    """
+    n_outputs = totals.shape[1]
+    if n_outputs == 1:
+        if tolerance > 0 and not abs(totals[r, 0] - positive_from) > tolerance:
+            return -1
+        return 1 if totals[r, 0] >= positive_from else 0
+    best = 0
+    for v in range(1, n_outputs):
+        if totals[r, v] > totals[r, best]:
+            best = v
+    if tolerance > 0:
+        for v in range(n_outputs):
+            if v != best and not totals[r, best] - totals[r, v] > tolerance:
+                return -1
+    return best
+
+
+@njit(cache=True, nogil=True)
+def settle_block(totals, place, kind, k, step, bounds, stops, classes, counts, left):
+    """Let the rows of a block leave that a check allows to.
+
+    Parameters
+    ----------
+    totals : ndarray of shape (n_rows, n_outputs)
+        Sums of the rows of the block.
+    place : ndarray of shape (n_rows,), dtype=int64
+        Where in `classes` and `counts` the answers of each row belong.
+    kind, bounds, stops
+        Parts of an `ExitRule`.
+    k : int
+        Number of the check.
+    step : int
+        Number of trees asked so far.
+    classes, counts : ndarray, dtype=int32
+        Overwritten for rows that leave: their class and `step`.
+    left : ndarray of shape (n_rows,), dtype=int64
+        Overwritten with the indices of the rows that stay.
+
+    Returns
+    -------
+    n_left : int
+        How many rows stay.
+    """
+    n_left = 0
+    for r in range(totals.shape[0]):
+        answer = _verdict(kind, k, totals, r, bounds, stops)
+        left[n_left] = r
+        if answer < 0:
+            n_left += 1
+        else:
+            classes[place[r]] = answer
+            counts[place[r]] = step
+    return n_left
+
+
+@njit(cache=True, nogil=True)
+def finish_block(totals, place, step, positive_from, tolerance, classes, counts):
+    """Answer the rows that all trees were asked about.
+
+    Parameters
+    ----------
+    totals, place, step, classes, counts
+        As for `settle_block`. The class is -1 where the sums are too close to call.
+    positive_from : float
+        With one output: the smallest sum of the second class.
+    tolerance : float
+        Sums that lie closer together than this (or to `positive_from`) are left
+        open; 0 if sums are exact.
+    """
+    for r in range(totals.shape[0]):
+        classes[place[r]] = _final_verdict(totals, r, positive_from, tolerance)
+        counts[place[r]] = step
+
+
+@njit(cache=True, nogil=True)
+def settle_rows(
+    X,
+    columns,
+    threshold,
+    link,
+    payload,
+    root,
+    shift,
+    mask,
+    max_depth,
+    table,
+    tree_output,
+    totals,
+    first_check,
+    checks,
+    kind,
+    bounds,
+    stops,
+    positive_from,
+    tolerance,
+    place,
+    classes,
+    counts,
+):
+    """Ask a few rows, one after another, until each may leave.
+
+    Eight trees are asked at once, which takes hardly longer than one: the checks among
+    them are made afterwards, in order, and the row leaves at the first that allows it.
+
+    Parameters
+    ----------
+    X, columns, threshold, link, payload, root, shift, mask, max_depth, table
+        As for `score_rows`.
+    tree_output
+        As for `score_rows`.
+    totals : ndarray of shape (n_rows, n_outputs)
+        Sums so far: of no trees, or of those before check `first_check`. Overwritten.
+    first_check : int
+        Number of the first check that has not been made.
+    checks : ndarray of shape (n_checks,), dtype=int64
+        Steps after which a row may leave.
+    kind, bounds, stops, place, classes, counts
+        As for `settle_block`.
+    positive_from, tolerance
+        As for `finish_block`.
+    """
+    used = np.empty(columns.shape[0] + 1, dtype=X.dtype)
+    node = np.empty(8, dtype=np.uint64)
+    n_trees = root.shape[0]
+    n_checks = checks.shape[0]
+    n_values = table.shape[1]
+    for r in range(X.shape[0]):
+        missing = _load_row(X, r, columns, used)
+        tree = checks[first_check - 1] if first_check > 0 else 0
+        k = first_check
+        answer = -1
+        while tree < n_trees and answer < 0:
+            _walk_eight_trees(
+                used, missing, threshold, link, root, tree, shift, mask, max_depth, node
+            )
+            last = min(tree + 8, n_trees)
+            first = tree
+            while tree < last and answer < 0:
+                p = payload[u(2) * node[tree - first]]
+                output = tree_output[tree]
+                if output >= 0:
+                    totals[r, output] += table[p, 0]
+                else:
+                    for v in range(n_values):
+                        totals[r, v] += table[p, v]
+                tree += 1
+                if k < n_checks and checks[k] == tree:
+                    answer = _verdict(kind, k, totals, r, bounds, stops)
+                    k += 1
+        if answer < 0:
+            answer = _final_verdict(totals, r, positive_from, tolerance)
+        classes[place[r]] = answer
+        counts[place[r]] = tree
+
+
+@njit(cache=True, nogil=True)
+def early_class_of_row(
+    row,
+    columns,
+    threshold,
+    link,
+    payload,
+    root,
+    shift,
+    mask,
+    max_depth,
+    table,
+    tree_output,
+    start,
+    checks,
+    kind,
+    bounds,
+    stops,
+    positive_from,
+    tolerance,
+):
+    """Return the class index for one row, asked until it may leave.
+
+    Parameters
+    ----------
+    row : ndarray of shape (n_features,)
+        The row, of the type that the layout is for.
+    columns, threshold, link, payload, root, shift, mask, max_depth, table
+        As for `score_rows`.
+    tree_output, checks, kind, bounds, stops, positive_from, tolerance
+        As for `settle_rows`.
+    start : ndarray of shape (n_outputs,)
+        Sums before the first tree.
+    """
+    totals = start.copy().reshape(1, start.shape[0])
+    place = np.zeros(1, dtype=np.int64)
+    classes = np.empty(1, dtype=np.int32)
+    counts = np.empty(1, dtype=np.int32)
+    settle_rows(
+        row.reshape(1, row.shape[0]),
+        columns,
+        threshold,
+        link,
+        payload,
+        root,
+        shift,
+        mask,
+        max_depth,
+        table,
+        tree_output,
+        totals,
+        0,
+        checks,
+        kind,
+        bounds,
+        stops,
+        positive_from,
+        tolerance,
+        place,
+        classes,
+        counts,
+    )
+    return np.int64(classes[0])

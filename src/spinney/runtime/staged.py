@@ -1,0 +1,301 @@
+"""Ask a forest in stages, and let rows leave between them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spinney.runtime.engine import (
+    Engine,
+    RowPredictor,
+    in_threads,
+    rows_per_block,
+    threads_for,
+)
+from spinney.runtime.kernels import MIN_BLOCK_ROWS, add_trees
+from spinney.runtime.row_kernels import (
+    BETWEEN,
+    BY_COUNT,
+    BY_LEAD,
+    BY_MARGIN,
+    early_class_of_row,
+    finish_block,
+    settle_block,
+    settle_rows,
+)
+
+if TYPE_CHECKING:
+    from spinney.forest import Forest
+
+
+@dataclass(frozen=True)
+class ExitRule:
+    """After which trees a row may leave, and with which answer.
+
+    Made by the class methods, one for each way of deciding.
+
+    Parameters
+    ----------
+    kind : int
+        Which way.
+    checks : ndarray of shape (n_checks,), dtype=int64
+        Numbers of trees, ascending, after which a row may leave. All rows leave after
+        the last tree, which needs no check.
+    bounds : ndarray of shape (2, n_checks), dtype=float64
+        Bounds on sums, where sums decide.
+    stops : ndarray of shape (n_checks, n_counts), dtype=int32
+        Answers or limits by the number of votes, where votes decide.
+    """
+
+    kind: int
+    checks: NDArray[np.int64]
+    bounds: NDArray[np.float64]
+    stops: NDArray[np.int32]
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The parts that the kernels take beside the checks."""
+        return self.kind, self.bounds, self.stops
+
+    @classmethod
+    def between(cls, checks: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> ExitRule:
+        """Leave with the first class below `lower`, with the second above `upper`.
+
+        Parameters
+        ----------
+        checks : array-like of shape (n_checks,)
+            Numbers of trees after which a row may leave.
+        lower, upper : array-like of shape (n_checks,)
+            Bounds on the sum of the trees asked so far, one pair per check.
+        """
+        return cls._made(BETWEEN, checks, bounds=(lower, upper))
+
+    @classmethod
+    def by_count(cls, checks: ArrayLike, answers: ArrayLike) -> ExitRule:
+        """Leave as a table says for the number of votes for the second class.
+
+        Parameters
+        ----------
+        checks : array-like of shape (n_checks,)
+            Numbers of trees after which a row may leave.
+        answers : array-like of shape (n_checks, n_trees + 1)
+            The class for each check and each number of votes, -1 to stay.
+        """
+        return cls._made(BY_COUNT, checks, stops=answers)
+
+    @classmethod
+    def by_margin(cls, checks: ArrayLike, margin: ArrayLike) -> ExitRule:
+        """Leave with the leading class if it is ahead of the next by more than a bound.
+
+        Parameters
+        ----------
+        checks : array-like of shape (n_checks,)
+            Numbers of trees after which a row may leave.
+        margin : array-like of shape (n_checks,)
+            The bounds.
+        """
+        return cls._made(BY_MARGIN, checks, bounds=(margin, margin))
+
+    @classmethod
+    def by_lead(cls, checks: ArrayLike, limits: ArrayLike) -> ExitRule:
+        """Leave with the leading class if the next one has few enough votes.
+
+        Parameters
+        ----------
+        checks : array-like of shape (n_checks,)
+            Numbers of trees after which a row may leave.
+        limits : array-like of shape (n_checks, n_trees + 1)
+            For each check and each number of votes of the leading class the largest
+            number of votes of the next one; -1 to stay.
+        """
+        return cls._made(BY_LEAD, checks, stops=limits)
+
+    @classmethod
+    def _made(
+        cls,
+        kind: int,
+        checks: ArrayLike,
+        bounds: Any = None,
+        stops: ArrayLike | None = None,
+    ) -> ExitRule:
+        # Copies: Numba takes arrays that are read-only for another type.
+        steps = np.array(checks, dtype=np.int64)
+        empty = np.zeros((2, 0))
+        return cls(
+            kind,
+            steps,
+            empty if bounds is None else np.array(bounds, dtype=np.float64),
+            np.zeros((0, 1), dtype=np.int32)
+            if stops is None
+            else np.array(stops, dtype=np.int32),
+        )
+
+
+class StagedEngine:
+    """Evaluates a forest stage by stage and keeps only undecided rows.
+
+    The trees between two checks are a stage, with a layout of its own: the questions
+    of small trees are shared within it. Safe to use from several threads at once.
+
+    Parameters
+    ----------
+    forest : Forest
+        Its trees are asked in their order and their values added up, whatever its
+        `aggregation`: one value per tree, or one per class.
+    rule : ExitRule
+        When rows leave.
+    positive_from : float
+        With one output: the smallest sum of all trees that means the second class.
+    tolerance : float
+        Rows that stay to the end with sums this close are left undecided.
+    """
+
+    def __init__(
+        self, forest: Forest, rule: ExitRule, positive_from: float, tolerance: float
+    ) -> None:
+        self.forest = forest
+        self.rule = rule
+        self._ends = (float(positive_from), float(tolerance))
+        self._start = forest.base_score.astype(np.float64)
+        self._steps = [0, *rule.checks.tolist(), forest.n_trees]
+        self._stages: list[Engine] = []
+        self._lock = threading.Lock()
+
+    def stages(self) -> list[Engine]:
+        """Return the engines of the stages, made on first use."""
+        with self._lock:
+            if not self._stages:
+                self._stages = [
+                    Engine(self.forest.take(np.arange(start, end)))
+                    for start, end in pairwise(self._steps)
+                ]
+            return self._stages
+
+    def ask(
+        self, X: ArrayLike, n_jobs: int | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Answer rows, asking each as many trees as the rule says.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        n_jobs : int or None, default=None
+            Number of threads; None means one, -1 all cores.
+
+        Returns
+        -------
+        classes : ndarray of shape (n_rows,), dtype=int32
+            Class indices; -1 for rows that stayed to the end and are too close to
+            call.
+        counts : ndarray of shape (n_rows,), dtype=int32
+            Number of trees asked.
+        """
+        whole = self.forest.engine
+        rows = whole.rows(X)
+        classes = np.empty(len(rows), dtype=np.int32)
+        counts = np.empty(len(rows), dtype=np.int32)
+        if len(rows) >= MIN_BLOCK_ROWS:
+            self.stages()
+
+        def evaluate(start: int, end: int) -> None:
+            self._ask_share(rows[start:end], classes[start:end], counts[start:end])
+
+        in_threads(evaluate, len(rows), threads_for(len(rows), n_jobs))
+        return classes, counts
+
+    def _ask_share(
+        self,
+        rows: NDArray[np.floating],
+        classes: NDArray[np.int32],
+        counts: NDArray[np.int32],
+    ) -> None:
+        """Answer the rows of one thread."""
+        rule = self.rule
+        dtype = rows.dtype.type
+        by_row = self.forest.engine.row_arguments(dtype)
+        place = np.arange(len(rows))
+        totals = np.tile(self._start, (len(rows), 1))
+        left = np.empty(len(rows), dtype=np.int64)
+        for k, step in enumerate(self._steps[1:]):
+            if len(rows) < MIN_BLOCK_ROWS and by_row is not None:
+                settle_rows(  # type: ignore[call-arg]
+                    rows,
+                    *by_row[:-1],
+                    totals,
+                    k,
+                    rule.checks,
+                    *rule.arrays,
+                    *self._ends,
+                    place,
+                    classes,
+                    counts,
+                )
+                return
+            stage = self.stages()[k]
+            layout = stage.layout(dtype)
+            add_trees(
+                rows,
+                layout,
+                rows_per_block(layout, rows),
+                stage.table(layout, dtype),
+                stage.tree_output,
+                totals,
+            )
+            if step == self.forest.n_trees:
+                break
+            n_left = settle_block(
+                totals,
+                place,
+                rule.kind,
+                k,
+                step,
+                rule.bounds,
+                rule.stops,
+                classes,
+                counts,
+                left,
+            )
+            if n_left == 0:
+                return
+            if n_left < len(rows):
+                stay = left[:n_left]
+                rows = rows.take(stay, axis=0)
+                rows.flags.writeable = False
+                totals = totals.take(stay, axis=0)
+                place = place.take(stay)
+        finish_block(totals, place, self.forest.n_trees, *self._ends, classes, counts)
+
+    def predictor(
+        self, labels: list[Any], answer: Callable[[NDArray[Any]], Any]
+    ) -> RowPredictor:
+        """Return a thin callable that answers one row at a time.
+
+        Parameters
+        ----------
+        labels : list
+            Labels of the classes.
+        answer : callable
+            Answers rows that the quick way does not take.
+        """
+        whole, rule = self.forest.engine, self.rule
+        arguments = {}
+        for dtype in whole.dtypes_of_single_rows():
+            by_row = whole.row_arguments(dtype)
+            if by_row is not None:
+                arguments[np.dtype(dtype)] = (
+                    *by_row[:-1],
+                    self._start,
+                    rule.checks,
+                    *rule.arrays,
+                    *self._ends,
+                )
+        return RowPredictor(
+            self.forest.n_features, labels, early_class_of_row, arguments, answer
+        )

@@ -1,0 +1,210 @@
+"""Rows leave as the rule says, in blocks, row by row and one at a time."""
+
+from __future__ import annotations
+
+import threading
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reference
+import strategies
+from spinney.policy import Policy, positive_from, scoring_forest, tree_scores
+from spinney.runtime import ExitRule
+
+WITHOUT_JIT = bool(numba.config.DISABLE_JIT)
+CLASSIFIERS = (
+    "vote",
+    "mean classes",
+    "mean score",
+    "sum score",
+    "sum classes",
+    "sum by class",
+)
+VOTERS = ("vote", "mean classes")
+
+
+def two_sided(rng, n_sums, checks, n_trees, scale):
+    """Return a rule on real sums and what it means in plain Python."""
+    if n_sums == 1:
+        ends = np.sort(rng.normal(0, scale, size=(2, len(checks))), axis=0)
+        never = rng.random(ends.shape) < 0.2
+        ends[never] = np.where(np.arange(2)[:, None], np.inf, -np.inf).repeat(
+            len(checks), axis=1
+        )[never]
+
+        def leave(k, sums):
+            if sums[0] < ends[0, k]:
+                return 0
+            return 1 if sums[0] > ends[1, k] else None
+
+        return ExitRule.between(checks, *ends), leave
+    margin = np.abs(rng.normal(0, scale, size=len(checks)))
+
+    def leave_ahead(k, sums):
+        best = int(sums.argmax())
+        second = np.delete(sums, best).max()
+        return best if sums[best] - second > margin[k] else None
+
+    return ExitRule.by_margin(checks, margin), leave_ahead
+
+
+def by_votes(rng, n_sums, checks, n_trees, scale):
+    """Return a rule on numbers of votes and what it means in plain Python."""
+    shape = (len(checks), n_trees + 1)
+    if n_sums == 1:
+        answers = rng.integers(-1, 2, size=shape)
+
+        def leave(k, sums):
+            answer = answers[k, int(sums[0])]
+            return None if answer < 0 else int(answer)
+
+        return ExitRule.by_count(checks, answers), leave
+    limits = rng.integers(-1, n_trees // 2 + 1, size=shape)
+
+    def leave_ahead(k, sums):
+        best = int(sums.argmax())
+        second = np.delete(sums, best).max()
+        return best if second <= limits[k, int(sums[best])] else None
+
+    return ExitRule.by_lead(checks, limits), leave_ahead
+
+
+def made(forest, counting, seed):
+    """Return a policy with a random order and rule, and the rule in plain Python."""
+    rng = np.random.default_rng(seed)
+    n_trees = forest.n_trees
+    order = rng.permutation(n_trees)
+    n_checks = int(rng.integers(0, n_trees))
+    checks = np.sort(rng.choice(np.arange(1, n_trees), size=n_checks, replace=False))
+    scoring = scoring_forest(forest, counting)
+    make = by_votes if counting == "votes" else two_sided
+    scale = float(np.abs(scoring.value).mean()) * rng.choice([0.3, 1.0, 5.0])
+    rule, leave = make(rng, scoring.n_outputs, checks, n_trees, scale)
+    return Policy(forest, counting, order, rule), leave
+
+
+def assert_asks_as_reference(policy, leave, X, n_jobs=None):
+    expected = reference.ask_early(
+        policy.forest, policy.counting, policy.order, policy.checks, leave, X
+    )
+    classes, counts = policy.ask(X, n_jobs)
+    assert np.array_equal(counts, expected[1])
+    assert np.array_equal(classes, expected[0])
+    return expected
+
+
+@given(strategies.forests_and_rows(tasks=CLASSIFIERS), st.integers(0, 99))
+def test_scores_leave_as_the_reference_says(case, seed):
+    forest, X = case
+    policy, leave = made(forest, "scores", seed)
+    expected, _ = assert_asks_as_reference(policy, leave, X)
+    predictor = policy.predictor()
+    for row, answer in zip(X, expected, strict=True):
+        assert predictor(row) == forest.classes[answer]
+
+
+@given(strategies.forests_and_rows(tasks=VOTERS), st.integers(0, 99))
+def test_votes_leave_as_the_reference_says(case, seed):
+    forest, X = case
+    policy, leave = made(forest, "votes", seed)
+    expected, _ = assert_asks_as_reference(policy, leave, X)
+    predictor = policy.predictor()
+    for row, answer in zip(X, expected, strict=True):
+        assert predictor(row) == forest.classes[answer]
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("task", CLASSIFIERS)
+def test_blocks_of_rows_leave_as_single_rows_do(task, n_jobs):
+    forest = strategies.random_forest(
+        3, n_trees=13, depth=9, task=task, n_outputs=3, n_features=5, shape="unequal"
+    )
+    n_rows = 120 if WITHOUT_JIT else 3000
+    distinct = strategies.random_rows(forest, 40, dtype=np.float32)
+    which = np.random.default_rng(0).integers(40, size=n_rows)
+    for counting in ("votes", "scores") if task in VOTERS else ("scores",):
+        for seed in range(3):
+            policy, leave = made(forest, counting, seed)
+            expected = reference.ask_early(
+                forest, counting, policy.order, policy.checks, leave, distinct
+            )
+            classes, counts = policy.ask(distinct[which], n_jobs)
+            assert np.array_equal(classes, expected[0][which])
+            assert np.array_equal(counts, expected[1][which])
+
+
+def test_a_rule_without_checks_asks_all_trees_and_answers_as_the_forest():
+    forest = strategies.random_forest(1, n_trees=9, task="mean classes", n_outputs=3)
+    X = strategies.random_rows(forest, 200)
+    policy = Policy(forest, "scores", np.arange(9)[::-1], ExitRule.by_margin([], []))
+    classes, counts = policy.ask(X)
+    assert (counts == 9).all()
+    assert np.array_equal(forest.classes[classes], forest.predict(X))
+
+
+def test_sums_too_close_to_call_are_settled_by_the_forest_itself():
+    # 0.1 + 0.2 - 0.3 is not zero in floating point, but is in another order.
+    value = np.array([[0.1], [0.2], [-0.3], [1e-17]])
+    single = {
+        "tree_offsets": np.arange(5),
+        "feature": np.full(4, -1),
+        "threshold": np.zeros(4),
+        "left": np.full(4, -1),
+        "right": np.full(4, -1),
+        "n_features": 1,
+        "aggregation": "sum",
+        "classes": np.array(["no", "yes"]),
+        "link": "logistic",
+    }
+    from spinney import Forest
+
+    for threshold in (0.0, 1e-17, 2.8e-17, 5.6e-17, 1e-16):
+        forest = Forest(value=value, decision_threshold=threshold, **single)
+        for order in ([0, 1, 2, 3], [2, 1, 0, 3], [3, 2, 1, 0]):
+            policy = Policy(forest, "scores", order, ExitRule.between([], [], []))
+            X = np.zeros((60, 1), dtype=np.float32)
+            classes, _ = policy.ask(X)
+            assert np.array_equal(forest.classes[classes], forest.predict(X))
+            assert policy.predictor()(X[0]) == forest.predict(X[:1])[0]
+
+
+def test_zero_rows_give_zero_answers():
+    forest = strategies.random_forest(1, n_trees=5, task="vote", n_outputs=2)
+    policy, _ = made(forest, "votes", 0)
+    classes, counts = policy.ask(np.empty((0, forest.n_features)))
+    assert classes.shape == counts.shape == (0,)
+
+
+def test_tree_scores_add_up_to_what_the_forest_decides_by():
+    forest = strategies.random_forest(5, n_trees=7, task="mean classes", n_outputs=2)
+    X = strategies.random_rows(forest, 50)
+    margin = tree_scores(forest, "scores", X).sum(axis=1)
+    raw = forest.decision_function(X)
+    np.testing.assert_allclose(margin, (raw[:, 1] - raw[:, 0]) / 2, atol=1e-12)
+    votes = tree_scores(forest, "votes", X).sum(axis=1)
+    assert np.array_equal(votes, (forest.votes(X) == 1).sum(axis=1))
+    assert positive_from(forest, "votes") == 4
+
+
+def test_threads_that_ask_at_once_get_the_same_answers():
+    forest = strategies.random_forest(2, n_trees=20, depth=8, task="vote", n_outputs=2)
+    X = strategies.random_rows(forest, 300, dtype=np.float32)
+    policy, _ = made(forest, "votes", 1)
+    expected = Policy(forest, "votes", policy.order, policy.rule).ask(X)
+    got = [None] * 8
+
+    def ask(i):
+        got[i] = policy.ask(X)
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for classes, counts in got:
+        assert np.array_equal(classes, expected[0])
+        assert np.array_equal(counts, expected[1])
