@@ -18,7 +18,8 @@ TESTS = Path(__file__).parents[1]
 SCRIPT = """
 import numpy as np
 import strategies
-from spinney.runtime import building, kernels, row_kernels, warm_up
+from spinney.policy import Policy, scoring_forest
+from spinney.runtime import ExitRule, building, kernels, row_kernels, warm_up
 
 kernels_by_name = {
     name: one
@@ -33,6 +34,20 @@ def count():
     return {name: len(one.signatures) for name, one in kernels_by_name.items()}
 
 
+def ask_early(forest, X):
+    n_trees = forest.n_trees
+    for counting in ("votes", "scores") if forest.votes_by_class else ("scores",):
+        rule = ExitRule.between([1], [-0.5], [0.5])
+        if counting == "votes":
+            rule = ExitRule.by_count([1], np.full((1, n_trees + 1), -1))
+        if scoring_forest(forest, counting).n_outputs > 1:
+            rule = ExitRule.by_margin([1], [0.5])
+        policy = Policy(forest, counting, np.arange(n_trees), rule)
+        policy.ask(X)
+        policy.ask(X[:2])
+        policy.predictor()(X[0])
+
+
 warm_up()
 before = count()
 for case, kinds, form in {cases}:
@@ -45,6 +60,8 @@ for case, kinds, form in {cases}:
     forest.leaves(X)
     forest.scores(X)
     forest.predictor()(X[0])
+    if forest.classes is not None:
+        ask_early(forest, X)
     after = count()
     for name in after:
         if after[name] != before[name] and not name.startswith("_"):

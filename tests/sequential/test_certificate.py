@@ -24,6 +24,11 @@ from spinney.sequential.rule import (
 )
 
 
+def after(n_voters, min_votes):
+    """Return flags that allow a stop after `min_votes` votes and any more."""
+    return np.arange(n_voters + 1) >= min_votes
+
+
 def random_rule(seed, n_voters, *, chance):
     """Return a rule with random thresholds and random states between them."""
     random = np.random.default_rng(seed)
@@ -133,16 +138,16 @@ def test_a_mirror_image_stops_in_the_mirrored_states(seed, n_voters, chance):
 
 
 def test_rules_of_weight_zero_take_no_part_in_a_mixture():
-    certain = certain_rule(5, 0)
+    certain = certain_rule(5, after(5, 0))
     assert mixture([full_vote_rule(5), certain], [0.0, 1.0]) is certain
 
 
 @pytest.mark.parametrize("n_voters", [1, 2, 3, 6, 9])
 def test_certainty_never_disagrees_and_stops_first(n_voters):
-    certain = exact_profile(certain_rule(n_voters, 0))
+    certain = exact_profile(certain_rule(n_voters, after(n_voters, 0)))
     assert set(certain.disagreement()) == {0}
     # Stopping in any one more state disagrees for some number of positive voters.
-    rule = certain_rule(n_voters, 0)
+    rule = certain_rule(n_voters, after(n_voters, 0))
     for i in range(n_voters):
         for j in range(rule.lower[i] + 1, rule.upper[i]):
             more = listed_rule(
@@ -164,7 +169,7 @@ def test_weights_become_integers_in_the_same_proportions():
 
 @pytest.mark.parametrize(("n_voters", "min_votes"), [(1, 0), (5, 0), (5, 2), (4, 4)])
 def test_the_earliest_rule_always_takes_the_least_votes(n_voters, min_votes):
-    exact = exact_profile(earliest_rule(n_voters, min_votes))
+    exact = exact_profile(earliest_rule(n_voters, after(n_voters, min_votes)))
     assert set(exact.expected_votes()) == {min_votes}
 
 

@@ -59,7 +59,9 @@ def exact_profile_of(strategy):
     return all_votes, all_wrong
 
 
-def program(n_voters, bound, objective, weights, min_votes, most_votes=None):
+def program(
+    n_voters, bound, objective, weights, min_votes, most_votes=None, stop_steps=None
+):
     """Return the least objective, solved as one linear program over all states.
 
     With `most_votes`, the least mean among those with at most that many votes in the
@@ -96,7 +98,8 @@ def program(n_voters, bound, objective, weights, min_votes, most_votes=None):
     goal = worst if objective == "minimax" else mean @ votes
     if most_votes is not None:
         goal = mean @ votes
-    bounds = [(0.0, 0.0 if i < min_votes else 1.0) for i, _ in states]
+    steps = set(range(n_voters) if stop_steps is None else stop_steps) | {n_voters}
+    bounds = [(0.0, 0.0 if i < min_votes or i not in steps else 1.0) for i, _ in states]
     bounds += [(0.0, 0.0 if i == n_voters else 1.0) for i, _ in states]
     bounds += [(0.0, most_votes)]
     answer = linprog(
@@ -323,7 +326,9 @@ def test_without_an_answer_of_the_solver_nothing_unproven_is_returned(
 
 
 def test_a_lottery_over_its_bound_is_shrunk_towards_going_on():
-    safe, hasty = (evaluate(rule(7, 1)) for rule in (certain_rule, earliest_rule))
+    safe, hasty = (
+        evaluate(rule(7, np.arange(8) >= 1)) for rule in (certain_rule, earliest_rule)
+    )
     program = master.Master([safe, hasty], 0.1, [3, 4], mean=np.full(8, 1 / 8))
     weights = np.array([0.0, 1.0])
     shrunk = program.adjusted(weights)
@@ -498,3 +503,54 @@ def test_calibrated_votes_of_all_shapes_are_solved_to_the_last_digits(seed, n_vo
         )
         assert strategy.gap <= 1e-9
         assert strategy.proven_disagreement <= 1e-3
+
+
+# ------------------------------------------------------------------ stops at some steps
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@given(
+    n_voters=st.integers(1, 8),
+    bound=st.sampled_from([0.0, 0.01, 0.05, 0.2, 0.45]),
+    min_votes=st.integers(0, 2),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=5 if WITHOUT_JIT else 25)
+def test_the_best_of_all_strategies_that_stop_at_given_steps(
+    objective, n_voters, bound, min_votes, seed
+):
+    random = np.random.default_rng(seed)
+    steps = np.flatnonzero(random.random(n_voters + 1) < 0.5)
+    votes = random.random(n_voters + 1)
+    min_votes = min(min_votes, n_voters)
+    strategy = spinney.optimal_strategy(
+        n_voters,
+        bound,
+        objective=objective,
+        votes=votes,
+        min_votes=min_votes,
+        stop_steps=steps,
+    )
+    assert_keeps_its_promise(strategy, votes)
+    theta = np.delete(strategy.theta, [*steps, n_voters], axis=0)
+    assert not theta.any()
+    expected = program(
+        n_voters, bound, objective, votes, min_votes, stop_steps=steps.tolist()
+    )
+    assert strategy.expected_votes == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert strategy.lower_bound <= strategy.expected_votes
+    assert strategy.lower_bound == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_no_steps_at_all_leave_the_full_vote():
+    strategy = spinney.optimal_strategy(9, 0.1, stop_steps=[])
+    assert strategy.expected_votes == 9
+    assert strategy.proven_disagreement == 0
+
+
+@pytest.mark.parametrize(
+    "steps", [[-1], [10], [1.5], [[1, 2]], "all", ["1"], [True], 3]
+)
+def test_steps_that_are_no_numbers_of_votes_are_refused(steps):
+    with pytest.raises(ValueError, match="stop_steps must be"):
+        spinney.optimal_strategy(9, 0.1, stop_steps=steps)

@@ -42,7 +42,7 @@ def certain_only(n_voters: int, *, votes: ArrayLike | None = None) -> StoppingSt
         As in `full_vote`.
     """
     n_voters = check_n_voters(n_voters)
-    return _measured(certain_rule(n_voters, 0), votes)
+    return _measured(certain_rule(n_voters, np.ones(n_voters + 1, dtype=bool)), votes)
 
 
 def schwing(

@@ -66,6 +66,32 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     return value
 
 
+def check_stop_steps(stop_steps: Any, n_voters: int) -> NDArray[np.bool_]:
+    """Return after which numbers of votes a stop is possible, as flags, or raise."""
+    may_stop = np.ones(n_voters + 1, dtype=bool)
+    if stop_steps is None:
+        return may_stop
+    steps = np.asarray(stop_steps)
+    if steps.size == 0:
+        steps = steps.astype(np.int64)
+    if steps.ndim != 1 or steps.dtype.kind not in "iu":
+        msg = (
+            "stop_steps must be a list of integers, numbers of votes after which a "
+            f"stop is possible, got {stop_steps!r}."
+        )
+        raise InvalidArgumentError(msg)
+    if steps.size and not (steps.min() >= 0 and steps.max() <= n_voters):
+        msg = (
+            f"stop_steps must be from 0 to {n_voters}, the number of voters, got "
+            f"{int(steps.min())} to {int(steps.max())}."
+        )
+        raise InvalidArgumentError(msg)
+    may_stop[:] = False
+    may_stop[steps] = True
+    may_stop[-1] = True
+    return may_stop
+
+
 def check_votes(votes: ArrayLike | None, n_voters: int) -> NDArray[np.float64]:
     """Return the weights of 0 to `n_voters` positive votes, or raise."""
     hint = (

@@ -34,7 +34,7 @@ def _generate(
     master: Master,
     start: NDArray[np.float64],
     bound: float,
-    min_votes: int,
+    may_stop: NDArray[np.bool_],
     gap: float,
     on_round: Progress | None,
 ) -> Solution:
@@ -46,7 +46,7 @@ def _generate(
         The program to start from.
     start : ndarray of shape (n_columns,)
         A lottery that keeps all bounds, to fall back on.
-    bound, min_votes, on_round
+    bound, may_stop, on_round
         As in `spinney.sequential.minimean.solve_minimean`.
     gap : float
         Relative gap that will do.
@@ -69,7 +69,7 @@ def _generate(
             time_weights = time_prices
         else:
             time_weights = time_prices + master.mean
-        least, rule = cheapest_rule(time_weights, wrong_prices, min_votes)
+        least, rule = cheapest_rule(time_weights, wrong_prices, may_stop)
         at_least = least * (1.0 - error) - bound * float(wrong_prices.sum())
         if master.limit is not None:
             at_least -= master.limit * float(time_prices.sum())
@@ -98,7 +98,7 @@ def _first_columns(
     time_weights: NDArray[np.float64],
     bound: float,
     target: float,
-    min_votes: int,
+    may_stop: NDArray[np.bool_],
     safe: Evaluated,
 ) -> list[Evaluated]:
     """Return the rules that a search with one constraint meets.
@@ -108,7 +108,7 @@ def _first_columns(
     """
     found: list[Evaluated] = []
     closest = _closest_results(len(time_weights) - 1)
-    solve_minimean(time_weights, closest, bound, target, min_votes, safe, found=found)
+    solve_minimean(time_weights, closest, bound, target, may_stop, safe, found=found)
     return found
 
 
@@ -122,7 +122,7 @@ def solve_minimixed(
     mean: NDArray[np.float64],
     bound: float,
     target: float,
-    min_votes: int,
+    may_stop: NDArray[np.bool_],
     safe: Evaluated,
     on_round: Progress | None = None,
 ) -> Solution:
@@ -132,21 +132,21 @@ def solve_minimixed(
     ----------
     mean : ndarray of shape (n_voters + 1,)
         Distribution of the number of positive voters.
-    bound, target, min_votes, safe, on_round
+    bound, target, may_stop, safe, on_round
         As in `spinney.sequential.minimean.solve_minimean`.
     """
     half = (len(mean) - 1) // 2
-    columns = _first_columns(mean, bound, target, min_votes, safe)
+    columns = _first_columns(mean, bound, target, may_stop, safe)
     master = Master(columns, target, [half, half + 1], mean=mean)
     start = _first_only(len(columns))
-    return _generate(master, start, bound, min_votes, RELATIVE_GAP, on_round)
+    return _generate(master, start, bound, may_stop, RELATIVE_GAP, on_round)
 
 
 def solve_minimax(
     mean: NDArray[np.float64],
     bound: float,
     target: float,
-    min_votes: int,
+    may_stop: NDArray[np.bool_],
     safe: Evaluated,
     on_round: Progress | None = None,
 ) -> Solution:
@@ -160,16 +160,16 @@ def solve_minimax(
     ----------
     mean : ndarray of shape (n_voters + 1,)
         Distribution of the number of positive voters, for the second stage.
-    bound, target, min_votes, safe, on_round
+    bound, target, may_stop, safe, on_round
         As in `spinney.sequential.minimean.solve_minimean`.
     """
     n_voters = len(mean) - 1
     closest = _closest_results(n_voters)
     middle = [n_voters // 2, n_voters // 2 + 1]
-    columns = _first_columns(closest, bound, target, min_votes, safe)
+    columns = _first_columns(closest, bound, target, may_stop, safe)
     first = Master(columns, target, middle, middle)
     start = _first_only(len(columns))
-    best = _generate(first, start, bound, min_votes, RELATIVE_GAP, on_round)
+    best = _generate(first, start, bound, may_stop, RELATIVE_GAP, on_round)
     limit = float((first.votes @ best.weights).max())
     error = 1.0 + rounding_error(n_voters)
     for penalty in PENALTIES:
@@ -183,7 +183,7 @@ def solve_minimax(
             penalty=penalty,
         )
         found = _generate(
-            second, best.weights, bound, min_votes, SECOND_STAGE_GAP, on_round
+            second, best.weights, bound, may_stop, SECOND_STAGE_GAP, on_round
         )
         worst = float((second.votes @ found.weights).max())
         wrong = float((second.wrong @ found.weights).max())

@@ -44,7 +44,7 @@ def evaluate(rule: StopRule) -> Evaluated:
 def cheapest_rule(
     time_weights: NDArray[np.float64],
     wrong_weights: NDArray[np.float64],
-    min_votes: int,
+    may_stop: NDArray[np.bool_],
 ) -> tuple[float, StopRule]:
     """Return the least weighted sum of votes and disagreement, and a rule for it.
 
@@ -53,12 +53,12 @@ def cheapest_rule(
     time_weights, wrong_weights : ndarray of shape (n_voters + 1,)
         Price of a vote and of a disagreement, by the number of positive voters, not
         negative.
-    min_votes : int
-        Votes to be cast in any case.
+    may_stop : ndarray of shape (n_voters + 1,), dtype=bool
+        After which numbers of votes a stop is allowed.
     """
 
     def fill(*arrays: Any) -> tuple[float, int]:
-        return kernels.find_cheapest(time_weights, wrong_weights, min_votes, *arrays)
+        return kernels.find_cheapest(time_weights, wrong_weights, may_stop, *arrays)
 
     return _filled_rule(len(time_weights) - 1, fill)
 

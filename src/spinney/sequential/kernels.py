@@ -19,6 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 Counts = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 Numbers = NDArray[np.float64]
 
 # Where all prices of a state, times its probability, are below this, floats have no
@@ -68,7 +69,7 @@ def _note_row(
 def find_cheapest(
     time_weights: Numbers,
     wrong_weights: Numbers,
-    min_votes: int,
+    may_stop: Flags,
     lower: Counts,
     upper: Counts,
     extra_step: Counts,
@@ -86,8 +87,8 @@ def find_cheapest(
         Price of a vote, by the number of positive voters.
     wrong_weights : ndarray of shape (n_voters + 1,)
         Price of a disagreement, likewise.
-    min_votes : int
-        Votes to be cast in any case.
+    may_stop : ndarray of shape (n_voters + 1,), dtype=bool
+        After which numbers of votes a stop is allowed.
     lower, upper : ndarray of shape (n_voters + 1,)
         Overwritten with the thresholds.
     extra_step, extra_count, extra_stop : ndarray of shape (room,)
@@ -130,7 +131,7 @@ def find_cheapest(
             if_positive[j] = positive * if_positive[j + 1] + negative * if_positive[j]
             if_negative[j] = positive * if_negative[j + 1] + negative * if_negative[j]
             cost[j] = positive * cost[j + 1] + negative * cost[j]
-        if i < min_votes:
+        if not may_stop[i]:
             lower[i] = -1
             upper[i] = i + 1
             continue

@@ -50,7 +50,7 @@ def solve_minimean(
     wrong_weights: NDArray[np.float64],
     bound: float,
     target: float,
-    min_votes: int,
+    may_stop: NDArray[np.bool_],
     safe: Evaluated,
     on_round: Progress | None = None,
     found: list[Evaluated] | None = None,
@@ -66,8 +66,8 @@ def solve_minimean(
         Bound on the disagreement, for which the lower bound is proven.
     target : float
         Disagreement to aim at, a little below `bound` and above 0.
-    min_votes : int
-        Votes to be cast in any case.
+    may_stop : ndarray of shape (n_voters + 1,), dtype=bool
+        After which numbers of votes a stop is allowed.
     safe : Evaluated
         A rule that never disagrees.
     on_round : callable, optional
@@ -82,7 +82,7 @@ def solve_minimean(
         return float(time_weights @ corner.votes), float(wrong_weights @ corner.wrong)
 
     error = rounding_error(len(time_weights) - 1)
-    _, rule = cheapest_rule(time_weights, np.zeros_like(wrong_weights), min_votes)
+    _, rule = cheapest_rule(time_weights, np.zeros_like(wrong_weights), may_stop)
     left, right = safe, evaluate(rule)
     (left_votes, left_wrong), (right_votes, right_wrong) = place(left), place(right)
     if right_wrong <= target:
@@ -90,7 +90,7 @@ def solve_minimean(
     best_bound = 0.0
     for _ in range(MAX_ROUNDS):
         price = (left_votes - right_votes) / (right_wrong - left_wrong)
-        least, rule = cheapest_rule(time_weights, price * wrong_weights, min_votes)
+        least, rule = cheapest_rule(time_weights, price * wrong_weights, may_stop)
         best_bound = max(best_bound, least * (1.0 - error) - price * bound)
         line = left_votes + price * left_wrong
         if on_round is not None:

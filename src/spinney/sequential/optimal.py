@@ -17,6 +17,7 @@ from spinney.sequential.checks import (
     check_max_disagreement,
     check_min_votes,
     check_n_voters,
+    check_stop_steps,
     check_votes,
 )
 from spinney.sequential.rule import StopRule, certain_rule, earliest_rule
@@ -41,6 +42,7 @@ def optimal_strategy(
     votes: ArrayLike | None = None,
     min_votes: int = 1,
     round: str = "randomise",
+    stop_steps: ArrayLike | None = None,
 ) -> StoppingStrategy:
     """Return the strategy that needs the fewest votes for a bound on disagreement.
 
@@ -72,6 +74,10 @@ def optimal_strategy(
         The best strategy draws lots in a few states. ``"deterministic"`` goes on there
         instead, which keeps the bound and costs some votes; `lower_bound` still is the
         bound for all strategies.
+    stop_steps : array-like of int, optional
+        Numbers of votes after which a stop is possible, for voters that are asked in
+        groups or where looking costs something; None for all. The strategy is the best
+        of those that stop there only, and at the end.
 
     Returns
     -------
@@ -127,6 +133,7 @@ def optimal_strategy(
         votes=votes,
         min_votes=min_votes,
         round=round,
+        stop_steps=stop_steps,
     )
 
 
@@ -138,13 +145,14 @@ def find_strategy(
     votes: ArrayLike | None,
     min_votes: int,
     round: str,
+    stop_steps: ArrayLike | None = None,
     on_round: Progress | None = None,
 ) -> StoppingStrategy:
     """Do the work of `optimal_strategy`, and tell the progress.
 
     Parameters
     ----------
-    n_voters, max_disagreement, objective, votes, min_votes, round
+    n_voters, max_disagreement, objective, votes, min_votes, round, stop_steps
         As in `optimal_strategy`.
     on_round : callable, optional
         Called after each round of a solver with the relative gap that is left.
@@ -154,33 +162,35 @@ def find_strategy(
     objective = check_choice("objective", objective, OBJECTIVES)
     round = check_choice("round", round, ROUNDINGS)
     min_votes = check_min_votes(min_votes, n_voters)
+    may_stop = check_stop_steps(stop_steps, n_voters)
+    may_stop[:min_votes] = False
     weights = check_votes(votes, n_voters)
     possible = weights > 0.0 if objective == "minimean" else None
-    safe = certain_rule(n_voters, min_votes, possible)
+    safe = certain_rule(n_voters, may_stop, possible)
     if bound < LEAST_BOUND:
         proof = _prove(safe, bound, objective, weights)
         lower_bound = proof.expected_votes if bound == 0.0 else 0.0
-        return _strategy(safe, proof, bound, objective, lower_bound, min_votes)
+        return _strategy(safe, proof, bound, objective, lower_bound, may_stop)
 
     from spinney.sequential.certificate import rounding_error
     from spinney.sequential.evaluation import evaluate
 
     mean = weights / weights.sum()
     error = rounding_error(n_voters)
-    earliest = earliest_rule(n_voters, min_votes)
+    earliest = earliest_rule(n_voters, may_stop)
     wrong = evaluate(earliest).wrong
     least = mean @ wrong if objective == "minimean" else wrong.max()
     if least <= bound * (1.0 + error):
         proof = _prove(earliest, bound, objective, weights)
         if proof.kept:
-            return _strategy(earliest, proof, bound, objective, 0.0, min_votes)
+            return _strategy(earliest, proof, bound, objective, 0.0, may_stop)
 
     # Aiming a little below the bound leaves room for the error of the floats, ours
     # and those of whoever checks.
     slack = 2.0 * error
     while True:
         target = bound * (1.0 - slack)
-        solution = _solve(objective, mean, bound, target, min_votes, safe, on_round)
+        solution = _solve(objective, mean, bound, target, may_stop, safe, on_round)
         rule = _rule_of(solution, round, objective, mean, target)
         proof = _prove(rule, bound, objective, weights)
         if proof.kept:
@@ -188,7 +198,7 @@ def find_strategy(
         # The tolerance of the linear program was not made up for. More room costs
         # next to nothing, and the lower bound does not suffer.
         slack = max(8.0 * slack, 1e-10)
-    return _strategy(rule, proof, bound, objective, solution.lower_bound, min_votes)
+    return _strategy(rule, proof, bound, objective, solution.lower_bound, may_stop)
 
 
 def _solve(
@@ -196,13 +206,13 @@ def _solve(
     mean: NDArray[np.float64],
     bound: float,
     target: float,
-    min_votes: int,
+    may_stop: NDArray[np.bool_],
     safe: StopRule,
     on_round: Progress | None,
 ) -> Solution:
     from spinney.sequential.evaluation import evaluate
 
-    arguments: tuple[Any, ...] = (bound, target, min_votes, evaluate(safe), on_round)
+    arguments: tuple[Any, ...] = (bound, target, may_stop, evaluate(safe), on_round)
     if objective == "minimean":
         from spinney.sequential.minimean import solve_minimean
 
@@ -291,14 +301,16 @@ def _strategy(
     bound: float,
     objective: str,
     lower_bound: float,
-    min_votes: int,
+    may_stop: NDArray[np.bool_],
 ) -> StoppingStrategy:
     return StoppingStrategy(
         rule,
         max_disagreement=bound,
         objective=objective,
         expected_votes=proof.expected_votes,
-        lower_bound=min(max(lower_bound, float(min_votes)), proof.expected_votes),
+        lower_bound=min(
+            max(lower_bound, float(may_stop.argmax())), proof.expected_votes
+        ),
         proven_disagreement=proof.disagreement,
         proof=proof.kind,
     )

@@ -140,17 +140,19 @@ def full_vote_rule(n_voters: int) -> StopRule:
     return threshold_rule(lower, upper)
 
 
-def earliest_rule(n_voters: int, min_votes: int) -> StopRule:
-    """Return the rule that decides after `min_votes` votes, whatever they are."""
+def earliest_rule(n_voters: int, may_stop: NDArray[np.bool_]) -> StopRule:
+    """Return the rule that decides as soon as it may, whatever the votes are."""
     numbers = np.arange(n_voters + 1)
-    waiting = numbers < min_votes
+    waiting = ~may_stop
     lower = np.where(waiting, -1, numbers // 2)
     upper = np.where(waiting, numbers + 1, numbers // 2 + 1)
     return threshold_rule(lower, upper)
 
 
 def certain_rule(
-    n_voters: int, min_votes: int, possible: NDArray[np.bool_] | None = None
+    n_voters: int,
+    may_stop: NDArray[np.bool_],
+    possible: NDArray[np.bool_] | None = None,
 ) -> StopRule:
     """Return the rule that stops as soon as the rest cannot change the result.
 
@@ -160,8 +162,8 @@ def certain_rule(
     ----------
     n_voters : int
         Number of voters.
-    min_votes : int
-        Votes to be cast in any case.
+    may_stop : ndarray of shape (n_voters + 1,), dtype=bool
+        After which numbers of votes a stop is allowed; always after the last.
     possible : ndarray of shape (n_voters + 1,), dtype=bool, optional
         Which numbers of positive votes occur at all; None for all of them.
     """
@@ -181,6 +183,6 @@ def certain_rule(
     lower = np.minimum(least_winning - 1 - (n_voters - numbers), numbers // 2)
     upper = np.minimum(upper, numbers + 1)
     lower = np.maximum(lower, -1)
-    waiting = numbers < min_votes
+    waiting = ~may_stop
     lower[waiting], upper[waiting] = -1, numbers[waiting] + 1
     return threshold_rule(lower.astype(np.int64), upper.astype(np.int64))
