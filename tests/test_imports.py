@@ -20,6 +20,7 @@ LAYERS = (
     {"report"},
     {"acceleration"},
     {"sequential", "cascade", "anytime", "pruning"},
+    {"file_classifiers"},
     {"estimator", "guarantee", "policy"},
     {
         "ordering",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib as _importlib
+import typing as _typing
+
 from spinney._version import __version__
 from spinney.errors import (
     FormatError,
@@ -14,23 +17,57 @@ from spinney.errors import (
 )
 from spinney.files import load, save
 from spinney.forest import Forest
+from spinney.guarantee import Certificate, certify
 from spinney.readers import read_model
 from spinney.sequential import Poll, StoppingStrategy, optimal_strategy
 
+if _typing.TYPE_CHECKING:
+    from spinney.anytime import AnytimeForestClassifier
+    from spinney.cascade import CascadeClassifier
+    from spinney.pruning import BudgetedForestClassifier, FeatureCostPruner
+    from spinney.sequential.classifier import SequentialVotingClassifier
+
 __all__ = [
+    "AnytimeForestClassifier",
+    "BudgetedForestClassifier",
+    "CascadeClassifier",
+    "Certificate",
+    "FeatureCostPruner",
     "Forest",
     "FormatError",
     "InvalidArgumentError",
     "InvalidForestError",
     "Poll",
     "PollDecidedError",
+    "SequentialVotingClassifier",
     "SpinneyError",
     "SpinneyWarning",
     "StoppingStrategy",
     "UnsupportedModelError",
     "__version__",
+    "certify",
     "load",
     "optimal_strategy",
     "read_model",
     "save",
 ]
+
+# Classifiers need the compiled runtime, which takes its time to load: on first use.
+_ON_FIRST_USE = {
+    "AnytimeForestClassifier": "spinney.anytime",
+    "BudgetedForestClassifier": "spinney.pruning",
+    "CascadeClassifier": "spinney.cascade",
+    "FeatureCostPruner": "spinney.pruning",
+    "SequentialVotingClassifier": "spinney.sequential.classifier",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _ON_FIRST_USE:
+        return getattr(_importlib.import_module(_ON_FIRST_USE[name]), name)
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

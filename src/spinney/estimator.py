@@ -12,8 +12,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import (
     Tags,
     _safe_indexing,
+    assert_all_finite,
     check_random_state,
     column_or_1d,
+    get_tags,
     indexable,
 )
 from sklearn.utils.multiclass import check_classification_targets
@@ -37,6 +39,7 @@ class EnsembleClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """
 
     estimator: Any
+    forest_: Any
 
     def _train_or_unwrap(
         self, X: Any, y: Any = None
@@ -74,8 +77,12 @@ class EnsembleClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         rows = forest.engine.rows(self._preprocessed(X))
         return rows, None if y is None else self._codes(y)
 
-    def _train(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Set `estimator_`, trained if need be; return the rows and labels left."""
+    def _train(self, X: Any, y: Any, hold_out: bool = True) -> tuple[Any, Any]:
+        """Set `estimator_`, trained if need be; return the rows and labels left.
+
+        With ``hold_out=False`` nothing is kept back from training, and all rows are
+        returned.
+        """
         X, y = self._checked(X, y)
         if is_trained(self.estimator):
             self.estimator_ = self.estimator
@@ -89,6 +96,9 @@ class EnsembleClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
             raise InvalidArgumentError(msg)
         check_classification_targets(y)
+        if not hold_out:
+            self.estimator_ = clone(self.estimator).fit(X, y)
+            return X, y
         chance = check_random_state(getattr(self, "random_state", None))
         trained_on, left = held_out_split(y, chance)
         self.estimator_ = clone(self.estimator).fit(
@@ -101,11 +111,21 @@ class EnsembleClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         indexable(X, y)
         if y is not None:
             y = column_or_1d(y, warn=True)
+            assert_all_finite(y, input_name="y")
         if self._takes_as_is(X):
             validate_data(self, X, skip_check_array=True)
         else:
-            X = validate_data(self, X, ensure_all_finite=False)
+            X = validate_data(self, X, ensure_all_finite=not self._takes_missing())
         return X, y
+
+    def _takes_missing(self) -> bool:
+        """Whether rows may hold NaN and infinities: a forest has an answer to them.
+
+        A model that is still to be trained may not have one.
+        """
+        return (
+            is_trained(self.estimator) or get_tags(self.estimator).input_tags.allow_nan
+        )
 
     def _takes_as_is(self, X: Any) -> bool:
         """Whether scikit-learn's check of arrays would lose something.
@@ -121,15 +141,20 @@ class EnsembleClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self._takes_as_is(X):
             validate_data(self, X, reset=False, skip_check_array=True)
         else:
-            X = validate_data(self, X, reset=False, ensure_all_finite=False)
+            finite = not self._takes_missing()
+            X = validate_data(self, X, reset=False, ensure_all_finite=finite)
         return self.forest_.engine.rows(self._preprocessed(X))
 
     def _preprocessed(self, X: Any) -> Any:
         """Return what the steps of a pipeline before the last one make of rows."""
-        model = unwrapped(self.estimator_)
-        if isinstance(model, Pipeline) and len(model) > 1:
-            return model[:-1].transform(X)
+        if self._has_preprocessing():
+            return unwrapped(self.estimator_)[:-1].transform(X)
         return X
+
+    def _has_preprocessing(self) -> bool:
+        """Whether the model is a pipeline that changes rows before the last step."""
+        model = unwrapped(self.estimator_)
+        return isinstance(model, Pipeline) and len(model) > 1
 
     def _codes(self, y: NDArray[Any]) -> NDArray[np.intp]:
         """Return labels as indices into `classes_`."""
@@ -162,17 +187,21 @@ class EnsembleClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         return self.forest_.predict(self._rows(X), getattr(self, "n_jobs", None))
 
+    def _model_answers(self, X: Any) -> NDArray[Any]:
+        """Answer as the trained model's own `predict` does."""
+        return self.forest_.predict(self._rows(X), getattr(self, "n_jobs", None))
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = self._takes_missing()
         tags.target_tags.required = not is_trained(self.estimator)
         return tags
 
 
 def is_trained(estimator: Any) -> bool:
-    """Whether this is a trained model in a frame, to be taken as it is."""
-    return isinstance(estimator, (FrozenEstimator, Forest))
+    """Whether this is a trained model, or several, to be taken as they are."""
+    return isinstance(estimator, (FrozenEstimator, Forest, list, tuple))
 
 
 def unwrapped(estimator: Any) -> Any:

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,14 @@ class Kind:
 
 
 _KINDS: dict[str, Kind] = {}
+# Where the other kinds are registered. They need the compiled runtime, so they are
+# loaded when something other than a forest is saved or loaded.
+_KIND_MODULES = (
+    "spinney.anytime",
+    "spinney.cascade",
+    "spinney.pruning",
+    "spinney.sequential.file_kind",
+)
 
 
 def register(kind: Kind) -> None:
@@ -53,6 +62,12 @@ def register(kind: Kind) -> None:
 register(Kind("forest", Forest, forest_to_parts, forest_from_parts))
 
 
+def _all_kinds() -> dict[str, Kind]:
+    for name in _KIND_MODULES:
+        import_module(name)
+    return _KINDS
+
+
 def save(obj: Any, path: str | os.PathLike[str]) -> None:
     """Save an object to a file that :func:`load` reads.
 
@@ -61,8 +76,9 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    obj : Forest
-        What to save.
+    obj : Forest or fitted classifier of spinney
+        What to save. Of a classifier whose model is a pipeline, or an ensemble of
+        other things than trees, only the trees could be saved; it is refused.
     path : str or path
         Where. A file that is already there is replaced in one step: after a crash it
         is either the old one or the new one, whole, and forests loaded from the old
@@ -96,12 +112,13 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     True
     """
     name = _path_text(path)
-    for kind in _KINDS.values():
+    kinds = _KINDS if type(obj) is Forest else _all_kinds()
+    for kind in kinds.values():
         if type(obj) is kind.cls:
             chunks = encode(Contents(kind.name, *kind.to_parts(obj)))
             write_atomically(name, chunks)
             return
-    known = ", ".join(sorted(kind.cls.__name__ for kind in _KINDS.values()))
+    known = ", ".join(sorted(kind.cls.__name__ for kind in kinds.values()))
     msg = (
         f"save cannot save an object of type {type(obj).__module__}."
         f"{type(obj).__qualname__}. It saves objects of these types: {known}.\n"
@@ -123,9 +140,9 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    obj : Forest
-        What was saved. Its arrays are not copied: they stay in the file, which the
-        operating system maps into memory.
+    obj : Forest or fitted classifier of spinney
+        What was saved. The arrays of a forest are not copied: they stay in the
+        file, which the operating system maps into memory.
 
     Raises
     ------
@@ -146,14 +163,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     name = _path_text(path)
     kind_name, settings, arrays = decode(_mapped(name), repr(name))
-    if kind_name not in _KINDS:
+    kinds = _KINDS if kind_name in _KINDS else _all_kinds()
+    if kind_name not in kinds:
         msg = (
             f"{name!r} holds an object of the unknown kind {kind_name[:40]!r}; known "
-            f"are: {', '.join(sorted(_KINDS))}.\nHint: upgrade spinney."
+            f"are: {', '.join(sorted(kinds))}.\nHint: upgrade spinney."
         )
         raise FormatError(msg)
     try:
-        obj = _KINDS[kind_name].from_parts(settings, arrays)
+        obj = kinds[kind_name].from_parts(settings, arrays)
         refuse_leftovers(settings, arrays)
     except (FormatError, InvalidForestError) as error:
         reason = str(error).rstrip(".")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
 from spinney.links import CLOSE
 from spinney.runtime import ExitRule, RowPredictor, StagedEngine
+from spinney.runtime.row_kernels import BETWEEN, BY_COUNT, BY_LEAD, BY_MARGIN
 
 
 class Policy:
@@ -37,14 +40,24 @@ class Policy:
     def __init__(
         self, forest: Forest, counting: str, order: ArrayLike, rule: ExitRule
     ) -> None:
+        check_counting(forest, counting)
         self.forest = forest
         self.counting = counting
-        self.order = np.array(order, dtype=np.int64)
+        self.order = check_order(order, forest.n_trees)
         self.rule = rule
         self.scoring = scoring_forest(forest, counting).take(self.order)
+        check_rule(rule, counting, forest.n_trees, self.scoring.n_outputs)
         self._engine = StagedEngine(
             self.scoring, rule, positive_from(forest, counting), self._tolerance()
         )
+
+    # A pickle carries the parts, and nothing compiled.
+    def __getstate__(self) -> dict[str, Any]:
+        parts = ("forest", "counting", "order", "rule")
+        return {name: getattr(self, name) for name in parts}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
 
     def _tolerance(self) -> float:
         """Return how close sums must be for the order of the additions to matter.
@@ -116,6 +129,59 @@ class Policy:
             return labels[int(self.ask(row.reshape(1, -1))[0][0])]
 
         return self._engine.predictor(labels, answer)
+
+
+def check_counting(forest: Forest, counting: str) -> None:
+    """Raise if a forest has nothing of this kind to be added up."""
+    if counting not in ("votes", "scores"):
+        msg = f"counting must be 'votes' or 'scores', got {counting!r}."
+        raise InvalidArgumentError(msg)
+    if forest.classes_ is None or (counting == "votes" and not forest.votes_by_class):
+        what = "has no classes" if forest.classes_ is None else "do not vote"
+        msg = (
+            f"The trees of {forest!r} {what}. Pass a classifier; for trees that add to "
+            "a score use counting='scores'."
+        )
+        raise InvalidArgumentError(msg)
+
+
+def check_order(order: ArrayLike, n_trees: int) -> NDArray[np.int64]:
+    """Return an order of trees as an array of its own, or say why it is none."""
+    given = np.array(order)
+    if (
+        given.shape != (n_trees,)
+        or given.dtype.kind not in "iu"
+        or not np.array_equal(np.sort(given), np.arange(n_trees))
+    ):
+        msg = (
+            f"An order must name each of the {n_trees} trees once, got "
+            f"{reprlib.repr(order)}. Pass a permutation of range({n_trees})."
+        )
+        raise InvalidArgumentError(msg)
+    return given.astype(np.int64)
+
+
+def check_rule(rule: ExitRule, counting: str, n_trees: int, n_sums: int) -> None:
+    """Raise if kernels could not follow this rule, which they do without looking."""
+    checks, bounds, stops = rule.checks, rule.bounds, rule.stops
+    n_checks = len(checks)
+    problem = None
+    if checks.ndim != 1 or (np.diff(checks, prepend=0, append=n_trees) <= 0).any():
+        problem = f"checks must rise from 1 to at most {n_trees - 1}"
+    elif rule.kind in (BETWEEN, BY_MARGIN):
+        if bounds.shape != (2, n_checks) or np.isnan(bounds).any():
+            problem = "there must be two bounds for each check, none of them NaN"
+    elif rule.kind not in (BY_COUNT, BY_LEAD) or counting != "votes":
+        problem = "a rule by votes needs votes to be counted"
+    elif stops.ndim != 2 or len(stops) != n_checks or stops.shape[1] <= n_trees:
+        problem = "there must be an entry for each check and each number of votes"
+    elif rule.kind == BY_COUNT and ((stops < -1) | (stops > 1)).any():
+        problem = "answers must be -1, 0 or 1"
+    if problem is None and (rule.kind in (BETWEEN, BY_COUNT)) != (n_sums == 1):
+        problem = f"it must be made for {n_sums} sums"
+    if problem is not None:
+        msg = f"This is no rule for a forest of {n_trees} trees: {problem}."
+        raise InvalidArgumentError(msg)
 
 
 def positive_from(forest: Forest, counting: str) -> float:

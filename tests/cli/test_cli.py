@@ -27,15 +27,24 @@ RESULT = {
     "rows": 20_000,
     "rows_that_differ": 0,
     "first_call_seconds": 0.5,
+    "early_stopping": {
+        "max_disagreement": 0.005,
+        "disagreement": 0.0041,
+        "trees_asked": 12.3,
+    },
     "batch": {
         "scikit_learn_microseconds_per_row": 20.0,
-        "spinney_microseconds_per_row": 5.0,
-        "ratio": 4.0,
+        "all_trees_microseconds_per_row": 5.0,
+        "early_stopping_microseconds_per_row": 2.0,
+        "all_trees_ratio": 4.0,
+        "early_stopping_ratio": 10.5,
     },
     "single_row": {
         "scikit_learn_microseconds_per_row": 5_000.0,
-        "spinney_microseconds_per_row": 10.0,
-        "ratio": 500.0,
+        "all_trees_microseconds_per_row": 10.0,
+        "early_stopping_microseconds_per_row": 4.0,
+        "all_trees_ratio": 500.0,
+        "early_stopping_ratio": 1_250.0,
     },
 }
 
@@ -129,6 +138,8 @@ def test_demo_shows_equal_answers_and_both_times(measured):
     assert "Same answer on 20,000 of 20,000 rows" in done.stdout
     for number in ("20.0", "5.0", "4.0", "5,000.0", "10.0", "500.0", "0.5 s"):
         assert number in done.stdout
+    for number in ("12.3 of 101 trees", "0.41%", "0.50%", "2.0", "10.5", "1,250.0"):
+        assert number in done.stdout
 
 
 def test_demo_finds_equal_answers_and_prints_one_json_document():
@@ -143,10 +154,14 @@ def test_demo_finds_equal_answers_and_prints_one_json_document():
     for kind in ("batch", "single_row"):
         times = document[kind]
         assert times.keys() == RESULT[kind].keys()
-        assert times["ratio"] == pytest.approx(
-            times["scikit_learn_microseconds_per_row"]
-            / times["spinney_microseconds_per_row"]
-        )
+        for way in ("all_trees", "early_stopping"):
+            assert times[f"{way}_ratio"] == pytest.approx(
+                times["scikit_learn_microseconds_per_row"]
+                / times[f"{way}_microseconds_per_row"]
+            )
+    early = document["early_stopping"]
+    assert early["disagreement"] <= 2 * early["max_disagreement"]
+    assert 1 <= early["trees_asked"] < 101
 
 
 def test_quiet_demo_prints_nothing(measured):

@@ -190,7 +190,7 @@ def test_objects_of_other_types_are_refused_with_a_list_of_those_that_can_be_sav
 
     forest = random_forest()
     for obj in ({"a": 1}, None, Subclass(**forest.__getstate__())):
-        with pytest.raises(TypeError, match="saves objects of these types: Forest"):
+        with pytest.raises(TypeError, match=r"of these types: .*Forest"):
             spinney.save(obj, tmp_path / "model.spinney")
     assert list(tmp_path.iterdir()) == []
 

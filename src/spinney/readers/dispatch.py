@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from spinney.errors import UnsupportedModelError
 from spinney.forest import Forest
 
@@ -42,8 +44,9 @@ def read_model(model: Any) -> Forest:
     Parameters
     ----------
     model : estimator, booster, str or path
-        A fitted scikit-learn, LightGBM, XGBoost or CatBoost model, or the path of a
-        model file of one of the last three. What kind of model it is follows from
+        A fitted scikit-learn, LightGBM, XGBoost or CatBoost model, a fitted
+        `FeatureCostPruner` or `BudgetedForestClassifier`, or the path of a model file
+        of LightGBM, XGBoost or CatBoost. What kind of model it is follows from
         the module its class comes from; only the library it belongs to is used. A
         :class:`~sklearn.frozen.FrozenEstimator` is looked through. Of a fitted
         :class:`~sklearn.pipeline.Pipeline` the last step is read: the forest then
@@ -79,6 +82,10 @@ def read_model(model: Any) -> Forest:
         return model
     if isinstance(model, (str, os.PathLike)):
         return _read_file(Path(model))
+    if type(model).__module__.startswith("spinney.pruning."):
+        # These answer as their forest does, which is all there is to read.
+        check_is_fitted(model)
+        return model.forest_
     library = _library_of(model)
     if library == "sklearn":
         from spinney.readers.sklearn import read_sklearn

@@ -298,12 +298,14 @@ def settle_block(totals, place, kind, k, step, bounds, stops, classes, counts, l
         Sums of the rows of the block.
     place : ndarray of shape (n_rows,), dtype=int64
         Where in `classes` and `counts` the answers of each row belong.
-    kind, bounds, stops
-        Parts of an `ExitRule`.
+    kind : int
+        Part of an `ExitRule`, like `bounds` and `stops`.
     k : int
         Number of the check.
     step : int
         Number of trees asked so far.
+    bounds, stops
+        Parts of an `ExitRule`.
     classes, counts : ndarray, dtype=int32
         Overwritten: the class of rows that leave, -1 for those that stay, and `step`.
     left : ndarray of shape (n_rows,), dtype=int64
@@ -341,13 +343,15 @@ def finish_block(totals, place, step, positive_from, tolerance, classes, counts)
 
     Parameters
     ----------
-    totals, place, step, classes, counts
-        As for `settle_block`. The class is -1 where the sums are too close to call.
+    totals, place, step
+        As for `settle_block`.
     positive_from : float
         With one output: the smallest sum of the second class.
     tolerance : float
         Sums that lie closer together than this (or to `positive_from`) are left
         open; 0 if sums are exact.
+    classes, counts
+        As for `settle_block`. The class is -1 where the sums are too close to call.
     """
     for r in range(totals.shape[0]):
         classes[place[r]] = _final_verdict(totals, r, positive_from, tolerance)
@@ -396,10 +400,12 @@ def settle_rows(
         Number of the first check that has not been made.
     checks : ndarray of shape (n_checks,), dtype=int64
         Steps after which a row may leave.
-    kind, bounds, stops, place, classes, counts
+    kind, bounds, stops
         As for `settle_block`.
     positive_from, tolerance
         As for `finish_block`.
+    place, classes, counts
+        As for `settle_block`.
     """
     used = np.empty(columns.shape[0] + 1, dtype=X.dtype)
     node = np.empty(8, dtype=np.uint64)
@@ -464,10 +470,12 @@ def early_class_of_row(
         The row, of the type that the layout is for.
     columns, threshold, link, payload, root, shift, mask, max_depth, table
         As for `score_rows`.
-    tree_output, checks, kind, bounds, stops, positive_from, tolerance
-        As for `settle_rows`.
+    tree_output
+        As for `score_rows`.
     start : ndarray of shape (n_outputs,)
         Sums before the first tree.
+    checks, kind, bounds, stops, positive_from, tolerance
+        As for `settle_rows`.
     """
     totals = start.copy().reshape(1, start.shape[0])
     place = np.zeros(1, dtype=np.int64)

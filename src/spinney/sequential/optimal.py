@@ -55,7 +55,8 @@ def optimal_strategy(
         Number of voters, at least 1.
     max_disagreement : float
         Largest allowed probability that the decision differs from that of all voters,
-        in ``[0, 1)``. With 0 it never differs.
+        in ``[0, 1)``. With 0 it never differs (with ``"minimean"``: for numbers of
+        positive votes that `votes` holds possible).
     objective : {"minimean", "minimixed", "minimax"}, default="minimean"
         - ``"minimean"``: least mean votes, bound on the mean disagreement, both over
           the distribution `votes`;

@@ -1,4 +1,4 @@
-"""Pictures of a stopping strategy."""
+"""Pictures of a stopping strategy, and of the votes that it is made for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from spinney.errors import InvalidArgumentError
 
@@ -120,6 +121,66 @@ def plot_states(strategy: StoppingStrategy, n_positive: int, ax: Axes | None) ->
     ax.set_xlabel("votes cast")
     ax.set_ylabel("positive votes")
     ax.set_title(f"{n_positive} of {n_voters} voters positive")
+    return ax
+
+
+def plot_votes(
+    n_positive: ArrayLike,
+    n_voters: int,
+    y: ArrayLike | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how many rows get 0, 1, ..., all positive votes.
+
+    Rows far from the middle are those that a few votes decide.
+
+    Parameters
+    ----------
+    n_positive : array-like of shape (n_rows,)
+        Number of positive votes of each row.
+    n_voters : int
+        Number of voters.
+    y : array-like of shape (n_rows,), optional
+        True classes, 0 for negative and 1 for positive, to be drawn apart.
+    ax : matplotlib Axes or None
+        Where to draw; None makes a new figure.
+    """
+    numbers = np.asarray(n_positive)
+    if (
+        numbers.ndim != 1
+        or numbers.dtype.kind not in "iu"
+        or not numbers.size
+        or not 0 <= numbers.min() <= numbers.max() <= n_voters
+    ):
+        msg = (
+            f"n_positive must be integers from 0 to {n_voters}, one per row, got "
+            f"{n_positive!r}. Sum up the votes of each row first."
+        )
+        raise InvalidArgumentError(msg)
+    groups = {"rows": (np.ones(len(numbers), dtype=bool), "tab:blue")}
+    if y is not None:
+        positive = np.asarray(y) == 1
+        if positive.shape != numbers.shape:
+            msg = (
+                f"y must have one class for each of the {len(numbers)} rows, got shape "
+                f"{positive.shape}."
+            )
+            raise InvalidArgumentError(msg)
+        groups = {
+            "truly negative": (~positive, "tab:orange"),
+            "truly positive": (positive, "tab:blue"),
+        }
+    ax = _axes(ax)
+    edges = np.arange(n_voters + 2) - 0.5
+    for label, (chosen, colour) in groups.items():
+        counts = np.bincount(numbers[chosen], minlength=n_voters + 1)
+        share = 100.0 * counts / len(numbers)
+        ax.stairs(share, edges, fill=True, alpha=0.5, color=colour, label=label)
+    ax.axvline(n_voters / 2, color="0.6", linewidth=0.8, linestyle=":", label="half")
+    ax.set_xlabel("positive votes")
+    ax.set_ylabel("% of rows")
+    ax.set_title(f"votes of {n_voters} voters on {len(numbers):,} rows")
+    ax.legend()
     return ax
 
 

@@ -1,0 +1,172 @@
+"""Fitted classifiers taken apart for a file, and put together again."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from spinney.errors import FormatError, InvalidArgumentError
+from spinney.estimator import EnsembleClassifier, unwrapped
+from spinney.file_container import Arrays, Settings
+from spinney.file_parts import (
+    forest_from_parts,
+    forest_to_parts,
+    refuse_leftovers,
+    take_array,
+    take_setting,
+    texts_from_arrays,
+    texts_to_arrays,
+)
+from spinney.forest import Forest
+from spinney.policy import Policy
+from spinney.runtime import ExitRule
+
+PREFIX = "forest."
+
+
+def classifier_to_parts(classifier: EnsembleClassifier) -> tuple[Settings, Arrays]:
+    """Return what all classifiers have: parameters, forest, names of columns.
+
+    Parameters
+    ----------
+    classifier : EnsembleClassifier
+        Fitted.
+
+    Returns
+    -------
+    settings, arrays : dict
+        To be completed by what is special about the classifier.
+    """
+    check_is_fitted(classifier)
+    model = unwrapped(classifier.estimator_)
+    if isinstance(model, Pipeline) and len(model) > 1:
+        msg = (
+            "The model is a pipeline, and only its last step can be saved. Give "
+            f"{type(classifier).__name__} the last step, fit it on rows that the steps "
+            "before it have transformed, and keep those steps beside the file."
+        )
+        raise TypeError(msg)
+    forest = getattr(classifier, "forest_", None)
+    if not isinstance(forest, Forest):
+        msg = (
+            f"This {type(classifier).__name__} holds classifiers that are no trees, "
+            "and only forests can be saved."
+        )
+        raise TypeError(msg)
+    forest_settings, forest_arrays = forest_to_parts(forest)
+    parameters = classifier.get_params(deep=False)
+    del parameters["estimator"]
+    settings: Settings = {
+        "forest": forest_settings,
+        "parameters": {name: _plain(name, value) for name, value in parameters.items()},
+    }
+    arrays = {PREFIX + name: array for name, array in forest_arrays.items()}
+    if hasattr(classifier, "feature_names_in_"):
+        arrays |= texts_to_arrays("columns", tuple(classifier.feature_names_in_))
+    return settings, arrays
+
+
+def classifier_from_parts(
+    kind: type[EnsembleClassifier], settings: Settings, arrays: Arrays
+) -> Any:
+    """Take a classifier out of settings and arrays, as far as all are alike.
+
+    Parameters
+    ----------
+    kind : type
+        Class of the classifier.
+    settings, arrays : dict
+        Parts, perhaps forged; what belongs to the classifier is taken out.
+
+    Returns
+    -------
+    classifier : EnsembleClassifier
+        With parameters, `estimator_`, `forest_`, `classes_`, `n_features_in_` and,
+        if there were any, `feature_names_in_`.
+    """
+    forest_settings = take_setting(settings, "forest", dict)
+    forest_arrays = {
+        name.removeprefix(PREFIX): arrays.pop(name)
+        for name in list(arrays)
+        if name.startswith(PREFIX)
+    }
+    forest = forest_from_parts(forest_settings, forest_arrays)
+    refuse_leftovers(forest_settings, forest_arrays)
+    if forest.classes_ is None:
+        msg = "its forest must have classes"
+        raise FormatError(msg)
+    parameters = take_setting(settings, "parameters", dict)
+    wanted = set(kind._get_param_names()) - {"estimator"}
+    if set(parameters) != wanted:
+        msg = f"its parameters must be {sorted(wanted)}"
+        raise FormatError(msg)
+    classifier = kind(FrozenEstimator(forest), **parameters)
+    classifier.estimator_ = classifier.estimator
+    classifier.forest_ = forest
+    classifier.classes_ = forest.classes_
+    classifier.n_features_in_ = forest.n_features
+    columns = texts_from_arrays("columns", arrays)
+    if columns is not None:
+        if len(columns) != forest.n_features:
+            msg = f"columns must have {forest.n_features} names, got {len(columns)}"
+            raise FormatError(msg)
+        classifier.feature_names_in_ = np.array(columns, dtype=object)
+    return classifier
+
+
+def policy_to_parts(policy: Policy) -> tuple[Settings, Arrays]:
+    """Return the settings and arrays of a policy, without its forest."""
+    rule = policy.rule
+    settings: Settings = {"counting": policy.counting, "rule": int(rule.kind)}
+    arrays: Arrays = {
+        "order": policy.order,
+        "checks": rule.checks,
+        "bounds": rule.bounds,
+        "stops": rule.stops,
+    }
+    return settings, arrays
+
+
+def policy_from_parts(forest: Forest, settings: Settings, arrays: Arrays) -> Policy:
+    """Take a policy for `forest` out of settings and arrays, trusting neither."""
+    counting = take_setting(settings, "counting", str)
+    kind = take_setting(settings, "rule", int)
+    order = take_array(arrays, "order", np.int64, 1)
+    # Copies in memory of their own: kernels take arrays that can be written to.
+    rule = ExitRule(
+        kind,
+        np.array(take_array(arrays, "checks", np.int64, 1), dtype=np.int64),
+        np.array(take_array(arrays, "bounds", np.float64, 2), dtype=np.float64),
+        np.array(take_array(arrays, "stops", np.int32, 2), dtype=np.int32),
+    )
+    try:
+        return Policy(forest, counting, order, rule)
+    except InvalidArgumentError as error:
+        raise FormatError(str(error).rstrip(".")) from error
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return the value of a parameter as JSON can hold it."""
+    if isinstance(value, np.random.RandomState):
+        return None  # its draws are made; another fit draws anew
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_plain(name, one) for one in value]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: _plain(name, one) for key, one in value.items()}
+    msg = (
+        f"The parameter {name} cannot be saved, since it is {reprlib.repr(value)}. "
+        "Numbers, texts, and lists or mappings of them can."
+    )
+    raise TypeError(msg)

@@ -1,0 +1,693 @@
+"""Least mean cost under one bound on the disagreement, for scores that add up.
+
+A process visits check points ``0, 1, ..., n_checks - 1``. At each it has a number, the
+partial sum of some scores, and may stop there with the answer "negative" or "positive",
+or go on. After the last check the full ensemble decides, at its full cost and with no
+disagreement. The rule is a pair of thresholds per check: negative below `lower`,
+positive above `upper`, go on between the two.
+
+Given sample paths of the partial sums (rows in one fixed order, or rows in many random
+orders) and the full decision of each, the thresholds are found that minimise the mean
+cost while the mean disagreement, over the same paths, stays below a bound. For a price
+of a disagreement this is done backwards: at the last check, every score bin is worth
+what it costs to stop there, or what it costs on average to go on, whichever is less; at
+the check before, going on is worth what the paths in a bin really cost under the
+thresholds found for later checks, and so on. The stop regions are the two tails of a
+check, and the best pair of cuts is found over all pairs. Since each path is followed to
+its end, costs and disagreement are those of the thresholds on the paths as they are:
+binning restricts where a threshold may lie, and nothing else. (For a process whose next
+number depends on more than the present one, as that of a row whose identity is not
+known to the rule, a recursion over bins alone would be off.)
+
+The price is then searched by intersecting lines: the two current end rules, one below
+the bound and one above, span a line in the plane of (disagreement, cost), and its slope
+is the next price. What the best rule found leaves of the bound is then used up by
+stopping in a few more bins; there is no chance in the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from spinney.errors import InvalidArgumentError
+
+Numbers = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+MAX_BINS = 2**15
+# Edges come from this many paths at most: more would not place them better.
+EDGE_SAMPLE = 50_000
+# The first sweep weighs all paths at every check. The others weigh those that get there
+# under the rule found so far, each of which can only lower the sum of costs; nearly all
+# of that comes with the first of them.
+N_SWEEPS = 2
+MAX_ROUNDS = 60
+# Two prices closer than this make no difference.
+CLOSE_PRICES = 1.02
+EXITS = ("both", "negative", "positive")
+BINNINGS = ("mass", "width")
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds per check, and what they do on the paths they were fitted on.
+
+    Parameters
+    ----------
+    lower, upper : ndarray of shape (n_checks,)
+        Stop with "negative" if the partial sum is below `lower`, with "positive" if it
+        is above `upper`; ``-inf`` and ``inf`` where that never happens.
+        ``lower <= upper``.
+    mean_cost : float
+        Mean cost of a path.
+    disagreement : float
+        Share of the paths whose answer is not that of the full ensemble.
+    """
+
+    lower: Numbers
+    upper: Numbers
+    mean_cost: float
+    disagreement: float
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Sample paths through the states of a process, ready for the recursion.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_checks, n_paths), dtype=uint16
+        State of each path at each check, times two, plus one if stopping upwards there
+        disagrees with the full ensemble. Stopping downwards disagrees if that does not.
+    starts : ndarray of shape (n_groups + 1,), dtype=int64
+        States ``starts[g]`` to ``starts[g + 1]``, without the last, form group ``g``;
+        each group has cuts of its own, and within a group the states are in order.
+    weights : ndarray of shape (n_paths,)
+        Weight of each path; they sum to 1 or more.
+    """
+
+    codes: NDArray[np.uint16]
+    starts: NDArray[np.int64]
+    weights: Numbers
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Where to stop, in states, and what that does.
+
+    Parameters
+    ----------
+    lower, upper : ndarray of shape (n_checks, n_groups), dtype=int64
+        Stop downwards in states of a group below `lower`, upwards from `upper` on.
+    mean_cost, disagreement : float
+        Weighted means over the paths.
+    """
+
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    mean_cost: float
+    disagreement: float
+
+
+@njit(cache=True, nogil=True)
+def _stop_here(
+    k: int,
+    codes: NDArray[np.uint16],
+    starts: NDArray[np.int64],
+    lower: NDArray[np.int64],
+    upper: NDArray[np.int64],
+    choice: NDArray[np.int8],
+    stop_at: NDArray[np.int32],
+    wrong: Flags,
+) -> None:
+    """Stop the paths that the cuts of check `k` stop; `choice` is room to work in."""
+    for group in range(starts.shape[0] - 1):
+        for state in range(starts[group], starts[group + 1]):
+            choice[state] = 0
+            if state < lower[k, group]:
+                choice[state] = -1
+            elif state >= upper[k, group]:
+                choice[state] = 1
+    row = codes[k]
+    for p in range(row.shape[0]):
+        code = row[p]
+        chosen = choice[code >> 1]
+        if chosen != 0:
+            stop_at[p] = k
+            wrong[p] = (code & 1 == 1) == (chosen == 1)
+
+
+@njit(cache=True, nogil=True)
+def find_cuts(
+    codes: NDArray[np.uint16],
+    starts: NDArray[np.int64],
+    weights: Numbers,
+    costs: Numbers,
+    price: float,
+    may_fall: bool,
+    may_rise: bool,
+    reach: NDArray[np.int32],
+    lower: NDArray[np.int64],
+    upper: NDArray[np.int64],
+    stop_at: NDArray[np.int32],
+    wrong: Flags,
+) -> None:
+    """Find the cuts with the least sum of cost and priced disagreement, backwards.
+
+    Parameters
+    ----------
+    codes, starts, weights : ndarray
+        The paths, see `Paths`.
+    costs : ndarray of shape (n_checks + 1,)
+        Cost of stopping at each check, and of going on to the end.
+    price : float
+        Price of a disagreement.
+    may_fall, may_rise : bool
+        Whether stopping downwards and upwards is allowed.
+    reach : ndarray of shape (n_paths,)
+        Last check that each path gets to: it counts up to there.
+    lower, upper : ndarray of shape (n_checks, n_groups)
+        Overwritten with the cuts, except for checks that no path gets to.
+    stop_at : ndarray of shape (n_paths,)
+        Overwritten with the check at which each path stops, n_checks for the end.
+    wrong : ndarray of shape (n_paths,)
+        Overwritten with whether it then disagrees.
+    """
+    n_checks, n_paths = codes.shape
+    n_groups = starts.shape[0] - 1
+    n_states = starts[n_groups]
+    stop_at[:] = n_checks
+    wrong[:] = False
+    # Summed over the paths in a state: what stopping downwards and upwards costs more
+    # than going on.
+    fall = np.empty(n_states)
+    rise = np.empty(n_states)
+    reach_value = np.empty(n_states + 1)
+    reach_cut = np.empty(n_states + 1, dtype=np.int64)
+    choice = np.zeros(n_states, dtype=np.int8)
+    for k in range(n_checks - 1, -1, -1):
+        row = codes[k]
+        fall[:] = 0.0
+        rise[:] = 0.0
+        here = costs[k]
+        n_here = 0
+        for p in range(n_paths):
+            if reach[p] < k:
+                continue
+            n_here += 1
+            code = row[p]
+            state = code >> 1
+            weight = weights[p]
+            saved = here - costs[stop_at[p]]
+            if wrong[p]:
+                saved -= price
+            if code & 1:
+                fall[state] += weight * saved
+                rise[state] += weight * (saved + price)
+            else:
+                fall[state] += weight * (saved + price)
+                rise[state] += weight * saved
+        for group in range(n_groups if n_here > 0 else 0):
+            first = starts[group]
+            last = starts[group + 1]
+            # Of all pairs of cuts the best one: first the best lower cut up to every
+            # state, then the upper cut comes down. Where nothing is gained by stopping,
+            # it goes on.
+            summed = 0.0
+            least = 0.0
+            cut = first
+            reach_value[first] = 0.0
+            reach_cut[first] = first
+            for state in range(first, last):
+                if may_fall:
+                    summed += fall[state]
+                    if summed < least:
+                        least = summed
+                        cut = state + 1
+                reach_value[state + 1] = least
+                reach_cut[state + 1] = cut
+            best = least
+            lower[k, group] = cut
+            upper[k, group] = last
+            if may_rise:
+                summed = 0.0
+                for state in range(last - 1, first - 1, -1):
+                    summed += rise[state]
+                    if summed + reach_value[state] < best:
+                        best = summed + reach_value[state]
+                        lower[k, group] = reach_cut[state]
+                        upper[k, group] = state
+        _stop_here(k, codes, starts, lower, upper, choice, stop_at, wrong)
+
+
+@njit(cache=True, nogil=True)
+def use_room(
+    codes: NDArray[np.uint16],
+    starts: NDArray[np.int64],
+    weights: Numbers,
+    costs: Numbers,
+    room: float,
+    may_fall: bool,
+    may_rise: bool,
+    lower: NDArray[np.int64],
+    upper: NDArray[np.int64],
+    stop_at: NDArray[np.int32],
+    wrong: Flags,
+) -> None:
+    """Stop in more states, check by check, as long as there is room for it.
+
+    Parameters
+    ----------
+    codes, starts, weights, costs
+        As in `find_cuts`.
+    room : float
+        By how much the weight of the paths that disagree may grow.
+    may_fall, may_rise
+        As in `find_cuts`.
+    lower, upper : ndarray of shape (n_checks, n_groups)
+        The cuts; changed.
+    stop_at, wrong : ndarray of shape (n_paths,)
+        Overwritten as by `find_cuts`.
+    """
+    n_checks, n_paths = codes.shape
+    n_groups = starts.shape[0] - 1
+    # Summed over the paths that get to a check and are in a state: what stopping there
+    # costs more than what is done now, and how many disagree more.
+    cost = np.empty((2, starts[-1]))
+    miss = np.empty((2, starts[-1]))
+    choice = np.zeros(starts[-1], dtype=np.int8)
+    stop_at[:] = n_checks
+    wrong[:] = False
+    for k in range(n_checks - 1, -1, -1):
+        _stop_here(k, codes, starts, lower, upper, choice, stop_at, wrong)
+    for k in range(n_checks - 1, -1, -1):
+        row = codes[k]
+        cost[:] = 0.0
+        miss[:] = 0.0
+        for p in range(n_paths):
+            if stop_at[p] >= k:
+                state = row[p] >> 1
+                weight = weights[p]
+                more = weight * (costs[k] - costs[stop_at[p]])
+                cost[0, state] += more
+                cost[1, state] += more
+                miss[row[p] & 1, state] += weight
+                if wrong[p]:
+                    miss[0, state] -= weight
+                    miss[1, state] -= weight
+        # Stopping downwards disagrees where the flag is not set: row 0 of `miss`.
+        for group in range(n_groups):
+            low = lower[k, group]
+            high = upper[k, group]
+            for side in range(2):
+                if not (may_rise if side == 1 else may_fall):
+                    continue
+                saved = 0.0
+                missed = 0.0
+                least = 0.0
+                best = 0
+                best_missed = 0.0
+                for n in range(1, high - low + 1):
+                    state = high - n if side == 1 else low + n - 1
+                    saved += cost[side, state]
+                    missed += miss[side, state]
+                    if saved < least and missed <= room:
+                        least = saved
+                        best = n
+                        best_missed = missed
+                room -= best_missed
+                if side == 1:
+                    high -= best
+                else:
+                    low += best
+            for state in range(starts[group], starts[group + 1]):
+                choice[state] = 0
+            for state in range(lower[k, group], low):
+                choice[state] = -1
+            for state in range(high, upper[k, group]):
+                choice[state] = 1
+            lower[k, group] = low
+            upper[k, group] = high
+        for p in range(n_paths):
+            chosen = choice[row[p] >> 1]
+            if chosen != 0 and stop_at[p] > k:
+                stop_at[p] = k
+                wrong[p] = (row[p] & 1 == 1) == (chosen == 1)
+
+
+def solve(paths: Paths, costs: Numbers, bound: float, exits: str = "both") -> Cuts:
+    """Return the cuts with the least mean cost whose disagreement keeps a bound.
+
+    Parameters
+    ----------
+    paths : Paths
+        The sample paths.
+    costs : ndarray of shape (n_checks + 1,)
+        Cost of stopping at each check, and of going on to the end; not decreasing.
+    bound : float
+        Largest allowed weighted share of paths that disagree.
+    exits : {"both", "negative", "positive"}, default="both"
+        Which stops are allowed: both, only downwards, or only upwards.
+    """
+    n_checks, n_paths = paths.codes.shape
+    starts = paths.starts
+    shape = (n_checks, len(starts) - 1)
+    stop_at = np.empty(n_paths, dtype=np.int32)
+    wrong = np.empty(n_paths, dtype=np.bool_)
+    sample = (paths.codes, starts, paths.weights)
+    total = paths.weights.sum()
+    allowed = (exits != "positive", exits != "negative")
+
+    def measured(lower: NDArray[np.int64], upper: NDArray[np.int64]) -> Cuts:
+        by_check = np.bincount(stop_at, weights=paths.weights, minlength=n_checks + 1)
+        disagreement = float(paths.weights[wrong].sum() / total)
+        return Cuts(lower, upper, float(by_check @ costs / total), disagreement)
+
+    def best_at(price: float) -> Cuts:
+        lower, upper = np.empty(shape, np.int64), np.empty(shape, np.int64)
+        reach = np.full(n_paths, n_checks, dtype=np.int32)
+        for _ in range(N_SWEEPS):
+            outputs = (reach, lower, upper, stop_at, wrong)
+            arguments: tuple[Any, ...] = (*sample, costs, price, *allowed, *outputs)
+            find_cuts(*arguments)
+            reach = stop_at.copy()
+        return measured(lower, upper)
+
+    def filled(cuts: Cuts) -> Cuts:
+        lower, upper = cuts.lower.copy(), cuts.upper.copy()
+        room = (bound - cuts.disagreement) * total
+        outputs = (lower, upper, stop_at, wrong)
+        arguments: tuple[Any, ...] = (*sample, costs, room, *allowed, *outputs)
+        use_room(*arguments)
+        found = measured(lower, upper)
+        return found if found.disagreement <= bound else cuts
+
+    # Nearly free, but not quite: where both answers cost the same, the better one.
+    wild_price = 1e-6 * float(costs[-1])
+    wild = best_at(wild_price)
+    if wild.disagreement <= bound:
+        return wild
+    # A single disagreement costs more than all that can be saved.
+    safe_price = 2.0 * float(costs[-1] * total / paths.weights.min())
+    safe = best_at(safe_price)
+    if safe.disagreement > bound:
+        # Weights so different that floats lose sight of the smallest: never stop.
+        stop_at[:], wrong[:] = n_checks, False
+        never = (np.tile(ends, (n_checks, 1)) for ends in (starts[:-1], starts[1:]))
+        safe = measured(*never)
+    for _ in range(MAX_ROUNDS):
+        price = (safe.mean_cost - wild.mean_cost) / (
+            wild.disagreement - safe.disagreement
+        )
+        if not wild_price < price < safe_price:
+            # The recursion is not exact where the process has a memory: its prices may
+            # disagree with the slope a little.
+            price = float(np.sqrt(wild_price * safe_price))
+        if not wild_price * CLOSE_PRICES < price < safe_price / CLOSE_PRICES:
+            break
+        found = best_at(price)
+        if found.disagreement <= bound:
+            if found.mean_cost < safe.mean_cost:
+                safe = found
+            safe_price = price
+        else:
+            wild, wild_price = found, price
+    return filled(safe)
+
+
+def bin_paths(
+    sums: Iterable[ArrayLike],
+    risky: Iterable[ArrayLike],
+    weights: Numbers,
+    n_checks: int,
+    n_bins: int,
+    binning: str,
+) -> tuple[Paths, list[Numbers]]:
+    """Return the paths in bins, and the borders of the bins of each check.
+
+    Parameters
+    ----------
+    sums : iterable of n_checks arrays of shape (n_paths,)
+        The numbers at each check.
+    risky : iterable of n_checks arrays of shape (n_paths,)
+        Whether stopping upwards disagrees.
+    weights : ndarray of shape (n_paths,)
+        Weights of the paths.
+    n_checks, n_bins, binning
+        As in `optimal_thresholds`.
+    """
+    n_paths = len(weights)
+    codes = np.empty((n_checks, n_paths), dtype=np.uint16)
+    borders = []
+    checks = iter(sums)
+    flags = iter(risky)
+    for k in range(n_checks):
+        values = np.asarray(next(checks, ()))
+        if values.shape != (n_paths,):
+            msg = (
+                f"The sums of check {k} must have shape ({n_paths},), got "
+                f"{values.shape}. Pass one array per check, with a number per path."
+            )
+            raise InvalidArgumentError(msg)
+        if not np.isfinite(values).all():
+            msg = (
+                f"The sums of check {k} must be finite, got NaN or infinity. Look for "
+                "such scores in the model's output."
+            )
+            raise InvalidArgumentError(msg)
+        borders.append(_borders(values, n_bins, binning))
+        codes[k] = np.searchsorted(borders[-1], values, side="right")
+        codes[k] *= 2
+        codes[k] += np.asarray(next(flags), dtype=np.bool_)
+    used = weights > 0.0
+    if not used.all():
+        codes, weights = codes[:, used], weights[used]
+    starts = np.array([0, n_bins], dtype=np.int64)
+    return Paths(codes, starts, weights), borders
+
+
+def _borders(values: NDArray[np.floating], n_bins: int, binning: str) -> Numbers:
+    """Return up to `n_bins` - 1 numbers, increasing, that separate bins."""
+    sample = values[:: -(-len(values) // EDGE_SAMPLE)].astype(np.float64)
+    if binning == "width":
+        return np.unique(np.linspace(sample.min(), sample.max(), n_bins + 1)[1:-1])
+    distinct, counts = np.unique(sample, return_counts=True)
+    below = np.cumsum(counts[:-1])
+    wanted = np.arange(1, n_bins) * (len(sample) / n_bins)
+    chosen = np.unique(np.searchsorted(below, wanted))
+    chosen = chosen[chosen < len(below)]
+    # Halfway between two values, so that rounding errors of a sum do not matter where
+    # scores are multiples of something.
+    return 0.5 * distinct[chosen] + 0.5 * distinct[chosen + 1]
+
+
+def _thresholds(cuts: Cuts, borders: list[Numbers]) -> Thresholds:
+    """Return cuts between bins as numbers."""
+    lower, upper = np.empty(len(borders)), np.empty(len(borders))
+    for k, inner in enumerate(borders):
+        ends = np.concatenate(
+            [[-np.inf], inner, np.full(MAX_BINS - len(inner), np.inf)]
+        )
+        low, high = cuts.lower[k, 0], cuts.upper[k, 0]
+        # A number on a border belongs to the bin above it.
+        lower[k] = ends[low]
+        upper[k] = np.nextafter(ends[high], -np.inf) if high <= len(inner) else np.inf
+        lower[k] = min(lower[k], upper[k])
+    return Thresholds(lower, upper, cuts.mean_cost, cuts.disagreement)
+
+
+def optimal_thresholds(
+    sums: Iterable[ArrayLike],
+    positive: ArrayLike,
+    costs: ArrayLike,
+    max_disagreement: float,
+    *,
+    weights: ArrayLike | None = None,
+    n_bins: int = 64,
+    binning: str = "mass",
+    early_exit: str = "both",
+) -> Thresholds:
+    """Return the thresholds with the least mean cost that keep a bound.
+
+    Minimised is the mean, over all paths, of the cost at which a path stops. The bound
+    is on the share of all paths that stop with an answer other than `positive` says:
+    it holds for these paths, and for others only as far as these stand for them.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (n_checks, n_paths), or iterable of n_checks arrays
+        Partial sums of every path at every check, finite. They are taken check by
+        check and kept in 2 bytes each: an iterable that makes them one by one saves
+        memory.
+    positive : array-like of shape (n_paths,), dtype=bool
+        Decision of the full ensemble for each path.
+    costs : array-like of shape (n_checks + 1,)
+        Cost of stopping at each check, and last that of the full ensemble; not
+        negative and not decreasing.
+    max_disagreement : float
+        Largest allowed share of the paths, in ``[0, 1)``. With 0 no path disagrees.
+    weights : array-like of shape (n_paths,), optional
+        Weights of the paths, not negative; None counts each once.
+    n_bins : int, default=64
+        Number of score bins per check, from 2 to 32,768. A threshold lies between two
+        bins. Few bins hold back from fitting single paths, which helps if each row
+        comes in one order only; with many orders of each row, more are better.
+    binning : {"mass", "width"}, default="mass"
+        Bins with equally many paths, or equally wide ones.
+    early_exit : {"both", "negative", "positive"}, default="both"
+        Which answers may be given early.
+
+    Returns
+    -------
+    thresholds : Thresholds
+        The thresholds, with mean cost and disagreement on these paths.
+
+    Raises
+    ------
+    ValueError
+        If there are no paths, or an argument is outside its range.
+
+    Notes
+    -----
+    The thresholds are nearly, not always exactly, the best of those between the bins:
+    each check is optimised given the others, and a rule without chance can seldom use
+    up the bound.
+    """
+    full = np.asarray(positive, dtype=np.bool_)
+    prices, shares, bound = _checked(
+        costs, weights, full.size, max_disagreement, n_bins, binning
+    )
+    if early_exit not in EXITS:
+        msg = f"early_exit must be one of {', '.join(EXITS)}, got {early_exit!r}."
+        raise InvalidArgumentError(msg)
+    n_checks = len(prices) - 1
+    paths, borders = bin_paths(sums, repeat(~full), shares, n_checks, n_bins, binning)
+    return _thresholds(solve(paths, prices, bound, early_exit), borders)
+
+
+def optimal_margins(
+    margins: Iterable[ArrayLike],
+    disagrees: Iterable[ArrayLike],
+    n_paths: int,
+    costs: ArrayLike,
+    max_disagreement: float,
+    *,
+    weights: ArrayLike | None = None,
+    n_bins: int = 64,
+    binning: str = "mass",
+) -> Thresholds:
+    """Return margins above which to stop with the class in front.
+
+    Like `optimal_thresholds`, for several classes: at each check the class in front is
+    the answer if it leads by more than `upper`. Whether that is the answer of the full
+    ensemble may change from check to check.
+
+    Parameters
+    ----------
+    margins : ndarray of shape (n_checks, n_paths), or iterable of n_checks arrays
+        Margin between the two best classes of every path at every check.
+    disagrees : ndarray of shape (n_checks, n_paths), or iterable of n_checks arrays
+        Whether the class in front is not the one that the full ensemble chooses.
+    n_paths : int
+        Number of paths.
+    costs, max_disagreement, weights, n_bins, binning
+        As in `optimal_thresholds`.
+
+    Returns
+    -------
+    thresholds : Thresholds
+        The margins as `upper`; `lower` is ``-inf``.
+    """
+    prices, shares, bound = _checked(
+        costs, weights, n_paths, max_disagreement, n_bins, binning
+    )
+    n_checks = len(prices) - 1
+    paths, borders = bin_paths(margins, disagrees, shares, n_checks, n_bins, binning)
+    return _thresholds(solve(paths, prices, bound, "positive"), borders)
+
+
+def follow_thresholds(
+    sums: Iterable[ArrayLike],
+    positive: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+) -> tuple[NDArray[np.int64], Flags]:
+    """Follow paths to where thresholds stop them.
+
+    Parameters
+    ----------
+    sums, positive
+        As in `optimal_thresholds`.
+    lower, upper : array-like of shape (n_checks,)
+        The thresholds.
+
+    Returns
+    -------
+    stop_at : ndarray of shape (n_paths,)
+        Check at which each path stops, n_checks for the end: ``costs[stop_at]`` is
+        what it costs.
+    wrong : ndarray of shape (n_paths,), dtype=bool
+        Whether its answer is not that of the full ensemble.
+    """
+    full = np.asarray(positive, dtype=np.bool_)
+    lows, highs = np.asarray(lower), np.asarray(upper)
+    stop_at = np.full(full.shape, len(lows), dtype=np.int64)
+    wrong = np.zeros(full.shape, dtype=np.bool_)
+    active = np.arange(len(full))
+    for k, (low, high, values) in enumerate(zip(lows, highs, sums, strict=False)):
+        here = np.asarray(values)[active]
+        negative, rising = here < low, here > high
+        stop_at[active[negative | rising]] = k
+        wrong[active[negative & full[active]]] = True
+        wrong[active[rising & ~full[active]]] = True
+        active = active[~(negative | rising)]
+    return stop_at, wrong
+
+
+def _checked(
+    costs: ArrayLike,
+    weights: ArrayLike | None,
+    n_paths: int,
+    max_disagreement: float,
+    n_bins: int,
+    binning: str,
+) -> tuple[Numbers, Numbers, float]:
+    """Return costs, weights and bound as numbers, or raise."""
+    if n_paths < 1:
+        msg = "There must be at least one path, got none. Pass some calibration rows."
+        raise InvalidArgumentError(msg)
+    prices = np.asarray(costs, dtype=np.float64)
+    rising = prices.ndim == 1 and prices.size and np.isfinite(prices).all()
+    if not rising or prices[0] < 0.0 or (np.diff(prices) < 0.0).any():
+        msg = (
+            "costs must be numbers that do not decrease, not negative, one per check "
+            f"and last that of the full ensemble, got {costs!r}."
+        )
+        raise InvalidArgumentError(msg)
+    shares = np.ones(n_paths) if weights is None else np.array(weights, np.float64)
+    if shares.shape != (n_paths,) or not (np.isfinite(shares) & (shares >= 0.0)).all():
+        msg = f"weights must be {n_paths} numbers, not negative, one per path."
+        raise InvalidArgumentError(msg)
+    if not shares.any():
+        msg = "weights must not all be zero."
+        raise InvalidArgumentError(msg)
+    if not 0.0 <= max_disagreement < 1.0:
+        msg = (
+            f"max_disagreement must be in [0, 1), got {max_disagreement!r}. It is a "
+            "share: write 0.01 for one path in a hundred."
+        )
+        raise InvalidArgumentError(msg)
+    if not 2 <= n_bins <= MAX_BINS:
+        msg = f"n_bins must be from 2 to {MAX_BINS}, got {n_bins!r}."
+        raise InvalidArgumentError(msg)
+    if binning not in BINNINGS:
+        msg = f"binning must be one of {', '.join(BINNINGS)}, got {binning!r}."
+        raise InvalidArgumentError(msg)
+    return prices, shares, float(max_disagreement)

@@ -1,0 +1,389 @@
+"""Early stopping for trees whose scores are added up, asked in random order.
+
+The state is the number of trees asked and the sum of their scores. How a row's partial
+sums behave under a random order is known exactly: draws without replacement from its
+scores. So every calibration row is walked through in many orders, which is what keeps
+the thresholds from fitting a lucky one, and the backward recursion of
+`spinney.recursion` finds the thresholds with the fewest trees on all these paths.
+
+Single thresholds still follow single rows a little. Measured in standard deviations of
+a partial sum, good thresholds change slowly from check to check, so they are averaged
+over neighbouring checks; then all are moved outwards together until the bound holds
+in fresh orders. That costs no trees at equal disagreement on new rows, and the
+disagreement there comes down to what the calibration rows say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spinney.errors import InvalidArgumentError
+from spinney.sequential.checks import check_max_disagreement
+
+Numbers = NDArray[np.float64]
+
+# Orders of each row, and paths in all, at least.
+N_ORDERS, N_PATHS = 50, 100_000
+N_BINS = 2048
+# Checks are neighbours if their odds, trees asked to trees left, differ by a factor of
+# about 1.25.
+NEIGHBOURHOOD = 0.22
+MAX_SHIFTS = 10
+# A threshold moved by this is as good as infinite.
+FARTHEST = 1e300
+# Aimed at a little less than the bound: what fitting takes from the calibration rows
+# in spite of all this was 0 to 5 % where it was measured.
+AIM = 0.95
+
+
+@dataclass(frozen=True)
+class SoftStrategy:
+    """Thresholds on partial sums, and what they do on the calibration rows.
+
+    Parameters
+    ----------
+    checks : ndarray of shape (n_checks,)
+        Numbers of trees after which a stop is possible.
+    lower, upper : ndarray of shape (n_checks,)
+        Stop with "negative" if the sum of the scores so far is below `lower`, with
+        "positive" if it is above `upper`; ``-inf`` and ``inf`` for never.
+    expected_trees : float
+        Mean number of trees asked.
+    disagreement : float
+        Mean disagreement with the full ensemble, like `expected_trees` measured on
+        the calibration rows in orders other than those that the thresholds were fitted
+        on.
+    undecided : ndarray of shape (n_checks,)
+        Share of the rows that go on after each check, likewise.
+    """
+
+    checks: NDArray[np.int64]
+    lower: Numbers
+    upper: Numbers
+    expected_trees: float
+    disagreement: float
+    undecided: Numbers
+
+
+def soft_strategy(
+    scores: ArrayLike,
+    max_disagreement: float,
+    *,
+    checks: ArrayLike,
+    beta: float = 0.0,
+    positive: ArrayLike | None = None,
+    score_range: tuple[ArrayLike, ArrayLike] | None = None,
+    n_orders: int | None = None,
+    random_state: Any = None,
+) -> SoftStrategy:
+    """Return thresholds with which the fewest trees are asked on average.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_rows, n_trees)
+        Score of every tree for the calibration rows, finite; the full ensemble says
+        "positive" if their sum is above `beta`.
+    max_disagreement : float
+        Largest allowed mean disagreement with the full ensemble, in ``[0, 1)``. With 0
+        a row stops only if the trees left cannot change its result, which
+        `score_range` tells; without it, never.
+    checks : array-like of shape (n_checks,)
+        Numbers of trees after which a stop is possible, increasing, from 1 to
+        ``n_trees - 1``. May be empty.
+    beta : float, default=0.0
+        What the sum of all scores has to exceed. A tie is negative.
+    positive : array-like of shape (n_rows,), dtype=bool, optional
+        Decision of the full ensemble, where rounding makes it differ from what the
+        scores say.
+    score_range : tuple of two array-likes of shape (n_trees,), optional
+        Least and largest score that each tree can give.
+    n_orders : int, optional
+        Random orders in which each calibration row is walked through; None for 50, or
+        more if there are few rows.
+    random_state : int, Generator or None, default=None
+        Draws the orders.
+
+    Returns
+    -------
+    strategy : SoftStrategy
+        The thresholds.
+
+    Raises
+    ------
+    ValueError
+        If there are no rows, or an argument is outside its range.
+
+    Notes
+    -----
+    The bound is on the mean disagreement over the calibration rows and the random
+    orders. It was measured in fresh orders, so what it says about the order holds; what
+    it says about other rows is an estimate, as good as the calibration rows stand for
+    them. An order that depends on the scores breaks it.
+    """
+    table = check_scores(scores, 2)
+    bound = check_max_disagreement(max_disagreement)
+    n_rows, n_trees = table.shape
+    steps = check_steps(checks, n_trees)
+    n_orders = check_n_orders(n_orders, n_rows)
+    if positive is None:
+        full = table.sum(axis=1, dtype=np.float64) > beta
+    else:
+        full = np.asarray(positive, dtype=np.bool_)
+        if full.shape != (n_rows,):
+            msg = f"positive must have shape ({n_rows},), got {full.shape}."
+            raise InvalidArgumentError(msg)
+    if not len(steps) or bound == 0.0:
+        certain = certain_thresholds(n_trees, steps, beta, score_range)
+        walk = _Walk(table, steps, full, n_orders, random_state)
+        return walk.strategy(*certain)
+
+    from spinney.recursion import optimal_thresholds
+
+    target = target_below(bound, n_rows * n_orders)
+    rng = np.random.default_rng(random_state)
+    walk = _Walk(table, steps, full, n_orders, rng)
+    found = optimal_thresholds(walk.sums, walk.full, walk.costs, target, n_bins=N_BINS)
+    # Deviation of a partial sum under random order, up to that of the scores.
+    spread = np.sqrt(steps * (n_trees - steps) / n_trees)
+    middle = beta * steps / n_trees
+    low = averaged_over_checks((found.lower - middle) / spread, steps, n_trees)
+    high = averaged_over_checks((found.upper - middle) / spread, steps, n_trees)
+    fresh = _Walk(table, steps, full, n_orders, rng)
+
+    def moved(shift: float) -> SoftStrategy:
+        lower = middle + spread * (low - shift)
+        upper = middle + spread * (high + shift)
+        crossed = lower > upper
+        lower[crossed] = upper[crossed] = 0.5 * (lower[crossed] + upper[crossed])
+        return fresh.strategy(lower, upper)
+
+    return least_shift(moved, float(table.std(axis=1).mean()), target)
+
+
+def target_below(bound: float, n_paths: int) -> float:
+    """Return the disagreement to aim at on the paths, to be below the bound at large.
+
+    Parameters
+    ----------
+    bound : float
+        The bound.
+    n_paths : int
+        Number of paths on which the disagreement is measured.
+    """
+    # One standard deviation of what is measured, if that is more.
+    room = max((1.0 - AIM) * bound, float(np.sqrt(bound / n_paths)))
+    return max(bound - room, 0.0)
+
+
+class Measured(Protocol):
+    """What a strategy does on the calibration rows."""
+
+    @property
+    def expected_trees(self) -> float:
+        """Mean number of trees asked."""
+        ...
+
+    @property
+    def disagreement(self) -> float:
+        """Mean disagreement with the full ensemble."""
+        ...
+
+
+Strategy = TypeVar("Strategy", bound=Measured)
+
+
+def least_shift(
+    moved: Callable[[float], Strategy], unit: float, target: float
+) -> Strategy:
+    """Return the strategy with the fewest trees that keeps a target.
+
+    Parameters
+    ----------
+    moved : callable
+        Returns the strategy whose thresholds are moved outwards by a number, measured.
+    unit : float
+        Size of the moves.
+    target : float
+        Largest allowed disagreement.
+    """
+    best = moved(FARTHEST)
+    least, most = -2.0 * unit, 2.0 * unit
+    for _ in range(MAX_SHIFTS):
+        shift = 0.5 * (least + most)
+        found = moved(shift)
+        if found.disagreement <= target:
+            most = shift
+            if found.expected_trees < best.expected_trees:
+                best = found
+        else:
+            least = shift
+    return best
+
+
+class _Walk:
+    """Rows walked through in random orders."""
+
+    def __init__(
+        self,
+        scores: NDArray[np.float32],
+        checks: NDArray[np.int64],
+        positive: NDArray[np.bool_],
+        n_orders: int,
+        random_state: Any,
+    ) -> None:
+        from spinney.sequential.walk_kernels import walk_scores
+
+        n_rows, n_trees = scores.shape
+        n_paths = n_rows * n_orders
+        self.checks = checks
+        self.costs = np.append(checks, n_trees).astype(np.float64)
+        self.full = np.repeat(positive, n_orders)
+        sums = np.empty((len(checks), n_rows, n_orders), dtype=np.float32)
+        state = random_word(np.random.default_rng(random_state))
+        walk_scores(scores, checks, state, sums)
+        self.sums = sums.reshape(len(checks), n_paths)
+
+    def strategy(self, lower: Numbers, upper: Numbers) -> SoftStrategy:
+        """Return the strategy with these thresholds, measured."""
+        from spinney.recursion import follow_thresholds
+
+        stop_at, wrong = follow_thresholds(self.sums, self.full, lower, upper)
+        n_paths = len(self.full)
+        by_check = np.bincount(stop_at, minlength=len(self.costs))
+        return SoftStrategy(
+            self.checks,
+            lower,
+            upper,
+            expected_trees=float(by_check @ self.costs / n_paths),
+            disagreement=float(wrong.sum() / n_paths),
+            undecided=1.0 - np.cumsum(by_check[:-1]) / n_paths,
+        )
+
+
+def random_word(rng: np.random.Generator) -> NDArray[np.uint64]:
+    """Return a state for the generator of the kernels."""
+    return rng.integers(1, 2**63, size=1).astype(np.uint64)
+
+
+def averaged_over_checks(
+    thresholds: Numbers, checks: NDArray[np.int64], n_trees: int
+) -> Numbers:
+    """Return thresholds averaged over neighbouring checks.
+
+    Parameters
+    ----------
+    thresholds : ndarray of shape (n_checks,)
+        In units in which they change little. Those at infinity stay there.
+    checks : ndarray of shape (n_checks,)
+        Numbers of trees asked.
+    n_trees : int
+        Number of trees.
+    """
+    odds = np.log((checks + 0.5) / (n_trees - checks))
+    result = thresholds.copy()
+    finite = np.isfinite(thresholds)
+    distance = (odds[finite, None] - odds[finite]) / NEIGHBOURHOOD
+    share = np.exp(-0.5 * distance**2)
+    result[finite] = share @ thresholds[finite] / share.sum(axis=1)
+    return result
+
+
+def certain_thresholds(
+    n_trees: int,
+    checks: NDArray[np.int64],
+    beta: float,
+    score_range: tuple[ArrayLike, ArrayLike] | None,
+) -> tuple[Numbers, Numbers]:
+    """Return thresholds beyond which the trees left cannot change the result.
+
+    Parameters
+    ----------
+    n_trees : int
+        Number of trees.
+    checks : ndarray of shape (n_checks,)
+        Numbers of trees after which a stop is possible.
+    beta : float
+        What the sum of all scores has to exceed.
+    score_range : tuple of two array-likes of shape (n_trees,), or None
+        Least and largest score of each tree; None if they are not known.
+    """
+    if score_range is None:
+        return np.full(len(checks), -np.inf), np.full(len(checks), np.inf)
+    least, most = check_score_range(score_range, n_trees)
+    # Which trees are left is not known: the worst case is that of the most extreme.
+    left = n_trees - checks
+    falls = np.append(0.0, np.cumsum(np.sort(least)))[left]
+    rises = np.append(0.0, np.cumsum(np.sort(most)[::-1]))[left]
+    room = rounding_room(least, most) + abs(beta) * 2.0**-50
+    return beta - rises - room, beta - falls + room
+
+
+def rounding_room(least: Numbers, most: Numbers) -> float:
+    """Return more than sums of such scores can differ by rounding."""
+    largest = np.maximum(np.abs(least), np.abs(most)).sum()
+    return float(largest) * len(least) * 2.0**-50
+
+
+def check_score_range(
+    score_range: tuple[ArrayLike, ArrayLike], n_trees: int
+) -> tuple[Numbers, Numbers]:
+    """Return the least and the largest score of each tree, or raise."""
+    least, most = (np.asarray(end, dtype=np.float64) for end in score_range)
+    for end in (least, most):
+        if end.shape != (n_trees,) or not np.isfinite(end).all():
+            msg = f"score_range must be two arrays of {n_trees} finite numbers each."
+            raise InvalidArgumentError(msg)
+    if (least > most).any():
+        msg = "score_range must be the least scores first and then the largest."
+        raise InvalidArgumentError(msg)
+    return least, most
+
+
+def check_steps(checks: ArrayLike, n_trees: int, least: int = 1) -> NDArray[np.int64]:
+    """Return the steps at which a stop is possible as integers, or raise."""
+    given = np.asarray(checks)
+    steps = given.astype(np.int64) if given.size else np.zeros(0, dtype=np.int64)
+    if (
+        given.ndim != 1
+        or (given.size and not np.array_equal(given, steps))
+        or (np.diff(steps) <= 0).any()
+        or (given.size and (steps[0] < least or steps[-1] >= n_trees))
+    ):
+        msg = (
+            f"checks must be increasing integers from {least} to {n_trees - 1}, got "
+            f"{checks!r}. They say after how many trees a stop is possible."
+        )
+        raise InvalidArgumentError(msg)
+    return steps
+
+
+def check_n_orders(n_orders: Any, n_rows: int) -> int:
+    """Return the number of orders as an int, or raise."""
+    if n_orders is None:
+        return max(N_ORDERS, -(-N_PATHS // n_rows))
+    if isinstance(n_orders, bool) or not isinstance(n_orders, Integral) or n_orders < 1:
+        msg = f"n_orders must be an integer, at least 1, got {n_orders!r}."
+        raise InvalidArgumentError(msg)
+    return int(n_orders)
+
+
+def check_scores(scores: ArrayLike, n_axes: int) -> NDArray[np.float32]:
+    """Return scores as the kernels want them, or raise."""
+    table = np.asarray(scores)
+    if table.ndim != n_axes or not all(table.shape):
+        axes = ("calibration row", "tree", "class")[:n_axes]
+        msg = (
+            f"scores must have {n_axes} axes, one number per {', '.join(axes)}, at "
+            f"least one of each, got shape {table.shape}."
+        )
+        raise InvalidArgumentError(msg)
+    if not np.isfinite(table).all():
+        msg = "scores must be finite, got NaN or infinity."
+        raise InvalidArgumentError(msg)
+    return np.ascontiguousarray(table, dtype=np.float32)

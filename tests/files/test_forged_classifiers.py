@@ -1,0 +1,133 @@
+"""Forged files of classifiers: refused, or loaded as something that still answers.
+
+The forest inside is forged in `test_fuzz`; here it is everything around it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+
+import numba
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+
+import spinney
+from forging import ODD_SETTINGS, put_odd_number, split, with_arrays, with_settings
+from spinney import FormatError
+
+pytestmark = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="files are the same without compiled code"
+)
+
+X2, Y2 = make_classification(300, 6, flip_y=0.1, random_state=0)
+X3, Y3 = load_iris(return_X_y=True)
+
+
+def sequential(X, y, **parameters):
+    model = RandomForestClassifier(7, max_depth=3, random_state=0).fit(X, y)
+    return spinney.SequentialVotingClassifier(
+        FrozenEstimator(model), max_disagreement=0.05, random_state=0, **parameters
+    ).fit(X)
+
+
+MAKERS = {
+    "hard votes, two classes": lambda: sequential(X2, Y2, voting="hard"),
+    "hard votes, three classes": lambda: sequential(X3, Y3, voting="hard"),
+    "soft votes, two classes": lambda: sequential(X2, Y2, voting="soft"),
+    "soft votes, three classes": lambda: sequential(X3, Y3, voting="soft"),
+}
+
+
+@pytest.fixture(scope="module", params=MAKERS)
+def made(request, tmp_path_factory):
+    """The bytes of a file, a path to forge it at, and rows it can be asked about."""
+    path = tmp_path_factory.mktemp("forged") / "made.spinney"
+    classifier = MAKERS[request.param]()
+    spinney.save(classifier, path)
+    rows = np.random.default_rng(0).normal(size=(60, classifier.n_features_in_))
+    return path.read_bytes(), path, rows
+
+
+def loads(path, blob, rows):
+    """Whether a forged file loads; if so, what it holds must answer."""
+    path.unlink(missing_ok=True)
+    path.write_bytes(blob)
+    started = time.perf_counter()
+    try:
+        classifier = spinney.load(path)
+    except FormatError:
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        labels = classifier.predict(rows)
+        one = classifier.predict(rows[:1])
+    assert time.perf_counter() - started < 20
+    assert len(labels) == len(rows)
+    assert set(labels.tolist()) <= set(classifier.classes_.tolist())
+    assert one[0] == labels[0]
+    return True
+
+
+def own_arrays(blob):
+    """Names of the arrays that are not the forest's."""
+    names = set(split(blob)[0]) - {"__metadata__"}
+    return sorted(name for name in names if not name.startswith("forest."))
+
+
+def test_what_was_saved_loads(made):
+    blob, path, rows = made
+    assert loads(path, blob, rows)
+    assert loads(path, with_arrays(blob, lambda arrays: None), rows)
+
+
+def test_odd_numbers_are_refused_or_do_no_harm(made):
+    blob, path, rows = made
+    rng = np.random.default_rng(0)
+    n_refused = 0
+    for name in own_arrays(blob):
+        for _ in range(12):
+            forged = with_arrays(blob, put_odd_number(name, rng))
+            n_refused += not loads(path, forged, rows)
+    assert n_refused > 0
+
+
+def test_arrays_of_other_lengths_are_refused_or_do_no_harm(made):
+    blob, path, rows = made
+    n_refused = 0
+    for name in own_arrays(blob):
+        for cut in (slice(0, 0), slice(1, None), slice(0, -1)):
+
+            def change(arrays, name=name, cut=cut):
+                code, array = arrays[name]
+                arrays[name] = (code, array[cut].copy())
+
+            n_refused += not loads(path, with_arrays(blob, change), rows)
+    assert n_refused > 0
+
+
+def test_missing_and_unknown_parts_are_refused(made):
+    blob, path, rows = made
+    for name in own_arrays(blob):
+        forged = with_arrays(blob, lambda arrays, n=name: arrays.pop(n))
+        assert not loads(path, forged, rows), name
+    settings = json.loads(split(blob)[0]["__metadata__"]["settings"])
+    for name in settings:
+        forged = with_settings(blob, lambda s, n=name: s.pop(n) and 0)
+        assert not loads(path, forged, rows), name
+    assert not loads(path, with_settings(blob, lambda s: s.update(extra=1)), rows)
+    forged = with_arrays(blob, lambda a: a.update(extra=("F64", np.zeros(3))))
+    assert not loads(path, forged, rows)
+
+
+def test_odd_settings_are_refused_or_do_no_harm(made):
+    blob, path, rows = made
+    settings = json.loads(split(blob)[0]["__metadata__"]["settings"])
+    for name in set(settings) - {"parameters"}:
+        for value in ODD_SETTINGS:
+            forged = with_settings(blob, lambda s, n=name, v=value: s.update({n: v}))
+            loads(path, forged, rows)
