@@ -1,0 +1,255 @@
+"""Steps on the way to a fitted cascade: share out rows, plan looks, prove a bound."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.cascade.fan import FanPolicy
+from spinney.cascade.fan_engine import FanEngine
+from spinney.errors import SpinneyWarning
+from spinney.forest import Forest
+from spinney.guarantee import (
+    Certificate,
+    certify_sequence,
+    nothing_certified_message,
+    split_rows,
+)
+from spinney.ordering import ExitPolicy, ScoreTable
+from spinney.policy import Policy, positive_from, scoring_forest
+from spinney.runtime import ExitRule
+from spinney.runtime.planning import plan_checks
+
+Rows = NDArray[np.floating]
+
+# How rows are shared out between order, thresholds and certification.
+SHARES = (1.0, 2.0, 2.0)
+# The same, where nothing is to be certified.
+SHARES_WITHOUT_PROOF = (1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Rows by what they are for.
+
+    Parameters
+    ----------
+    to_order : ndarray or None
+        Rows to choose the order on, if it needs any.
+    labels : ndarray or None
+        Their class indices, if they are known.
+    to_fit : ndarray
+        Rows to fit the rule to.
+    to_prove : ndarray or None
+        Rows to prove a bound on.
+    share_to_prove : float
+        Which share of all rows these are.
+    """
+
+    to_order: Rows | None
+    labels: NDArray[np.intp] | None
+    to_fit: Rows
+    to_prove: Rows | None
+    share_to_prove: float
+
+
+def share_out(
+    rows: Rows,
+    codes: NDArray[np.intp] | None,
+    given: Rows | None,
+    *,
+    to_order: bool,
+    to_prove: bool,
+    limit: int,
+    chance: np.random.RandomState,
+) -> Parts:
+    """Part rows into those to order, to fit and to prove with.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        All rows.
+    codes : ndarray of shape (n_rows,) or None
+        Their class indices.
+    given : ndarray or None
+        Other rows to choose the order on.
+    to_order, to_prove : bool
+        Whether rows are needed for it.
+    limit : int
+        Most rows to order or to fit with; of more, a random part is taken.
+    chance : RandomState
+        Draws which row comes where.
+    """
+    wanted = (to_order and given is None, True, to_prove)
+    sizes = SHARES if to_prove else SHARES_WITHOUT_PROOF
+    shares = [share for share, want in zip(sizes, wanted, strict=False) if want]
+    if len(rows) >= len(shares):
+        numbers = list(split_rows(len(rows), shares, chance))
+    else:
+        # Too few to tell anything; whatever comes out is fitted to them.
+        numbers = [np.arange(len(rows))] * len(shares)
+
+    def few(chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+        if len(chosen) <= limit:
+            return chosen
+        return chosen[chance.permutation(len(chosen))[:limit]]
+
+    ordering, labels = None, None
+    if to_order and given is not None:
+        ordering = given[few(np.arange(len(given)))]
+    elif to_order:
+        chosen = few(numbers.pop(0))
+        ordering = rows[chosen]
+        labels = codes[chosen] if codes is not None else None
+    fitting = rows[few(numbers.pop(0))]
+    proving = rows[numbers.pop(0)] if to_prove else None
+    return Parts(ordering, labels, fitting, proving, shares[-1] / sum(shares))
+
+
+def several_decisions(table: ScoreTable, classes: NDArray[Any]) -> bool:
+    """Whether rows are decided in more than one way; warn if not.
+
+    Parameters
+    ----------
+    table : ScoreTable
+        Rows that a rule is to be fitted to.
+    classes : ndarray
+        Class labels.
+    """
+    if np.any(table.decisions != table.decisions[0]):
+        return True
+    msg = (
+        f"The model decides for {classes[table.decisions[0]]!r} on all "
+        f"{table.n_rows:,} rows that thresholds are fitted to, so nothing can be "
+        "learnt about when it does not, and all trees are asked. Pass more rows, among "
+        "them some of every class."
+    )
+    warnings.warn(msg, SpinneyWarning, stacklevel=4)
+    return False
+
+
+def planned_checks(
+    forest: Forest,
+    policy: ExitPolicy | FanPolicy,
+    table: ScoreTable,
+    steps: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return those of the steps at which it pays to look.
+
+    Parameters
+    ----------
+    forest : Forest
+        The forest.
+    policy : ExitPolicy or FanPolicy
+        A policy that looks at all of the steps.
+    table : ScoreTable
+        Rows that tell when it decides them.
+    steps : ndarray of int
+        Numbers of trees after which a look is possible.
+    """
+    _, n_asked = policy.follow(table)
+    undecided = np.mean(n_asked[:, None] > steps, axis=0)
+    checks = plan_checks(forest.take(policy.order), steps, undecided)
+    if len(checks) == 0 and len(steps):
+        # All trees at once are as quick. Asking fewer is still what one is here for:
+        # one look, where it spares most trees.
+        asked = steps + undecided * (forest.n_trees - steps)
+        checks = steps[[int(np.argmin(asked))]]
+    return checks
+
+
+def boldest_proven(
+    forest: Forest,
+    candidates: Iterable[ExitPolicy | FanPolicy],
+    parts: Parts,
+    bound: float,
+    confidence: float,
+    n_jobs: int | None,
+) -> tuple[ExitPolicy | FanPolicy | None, Certificate | None]:
+    """Return the boldest candidate that is proven to keep a bound, or none and warn.
+
+    Parameters
+    ----------
+    forest : Forest
+        The forest.
+    candidates : iterable of policies
+        From the most cautious to the boldest, fixed before the rows are looked at.
+    parts : Parts
+        Among them the rows to prove it on.
+    bound, confidence : float
+        What is to be proven.
+    n_jobs : int or None
+        Number of threads.
+    """
+    rows = parts.to_prove
+    assert rows is not None
+    full = forest.winners(forest.engine.raw(rows, n_jobs))
+    tried: list[ExitPolicy | FanPolicy] = []
+    counts: list[int] = []
+
+    def disagreements() -> Iterator[int]:
+        for candidate in candidates:
+            tried.append(candidate)
+            classes, _ = engine_of(forest, candidate).ask(rows, n_jobs)
+            counts.append(int(np.count_nonzero(classes != full)))
+            yield counts[-1]
+
+    accepted = certify_sequence(
+        disagreements(), len(rows), max_disagreement=bound, confidence=confidence
+    )
+    if accepted is not None:
+        return tried[accepted.index], accepted.certificate
+    msg = nothing_certified_message(
+        counts[0],
+        len(rows),
+        max_disagreement=bound,
+        confidence=confidence,
+        share=parts.share_to_prove,
+    )
+    warnings.warn(msg, SpinneyWarning, stacklevel=4)
+    return None, None
+
+
+def engine_of(forest: Forest, policy: ExitPolicy | FanPolicy) -> Policy | FanEngine:
+    """Return the runtime for a policy.
+
+    Parameters
+    ----------
+    forest : Forest
+        The forest.
+    policy : ExitPolicy or FanPolicy
+        How it is to be asked.
+    """
+    if isinstance(policy, FanPolicy):
+        return FanEngine(forest, policy)
+    if policy.margin is not None:
+        rule = ExitRule.by_margin(policy.check_steps, policy.margin)
+    else:
+        assert policy.lower is not None
+        assert policy.upper is not None
+        rule = ExitRule.between(policy.check_steps, policy.lower, policy.upper)
+    return Policy(forest, "scores", policy.order, rule)
+
+
+def score_range(forest: Forest) -> tuple[float, float]:
+    """Return the smallest and the largest score that all trees can give.
+
+    Parameters
+    ----------
+    forest : Forest
+        A classifier. With two classes the border between them counts as zero.
+    """
+    scoring = scoring_forest(forest, "scores")
+    leaves = scoring.feature < 0
+    least = np.where(leaves, scoring.value.min(axis=1), np.inf)
+    most = np.where(leaves, scoring.value.max(axis=1), -np.inf)
+    starts = scoring.tree_offsets[:-1]
+    border = positive_from(forest, "scores") if scoring.n_outputs == 1 else 0.0
+    low = np.minimum.reduceat(least, starts).sum() + scoring.base_score.min()
+    high = np.maximum.reduceat(most, starts).sum() + scoring.base_score.max()
+    return float(low - border), float(high - border)

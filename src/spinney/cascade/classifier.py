@@ -1,0 +1,456 @@
+"""A classifier that adds up trees until the score is as good as decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from spinney.cascade.calibration import (
+    Parts,
+    boldest_proven,
+    engine_of,
+    planned_checks,
+    score_range,
+    several_decisions,
+    share_out,
+)
+from spinney.cascade.fan import FanPolicy
+from spinney.cascade.fitting import (
+    NEED_LABELS,
+    NEED_ROWS,
+    RULES,
+    check_order_name,
+    find_order,
+    fit_rule,
+    is_named,
+    spread_steps,
+)
+from spinney.cascade.tables import most_rows, table_of
+from spinney.errors import InvalidArgumentError
+from spinney.estimator import EnsembleClassifier
+from spinney.guarantee import Certificate, check_confidence
+from spinney.ordering import ExitPolicy
+from spinney.ordering.checks import check_choice, check_costs, check_max_disagreement
+from spinney.ordering.exit_policy import never_stop
+from spinney.ordering.qwyc import EARLY_EXITS
+from spinney.policy import positive_from
+
+# With a confidence, the candidates, fixed beforehand: first thresholds that never
+# disagree on the rows they are fitted to, moved out by so many deviations; then those
+# that aim at so large a part of the bound.
+WIDENINGS = (2.0, 1.0, 0.5, 0.25, 0.1)
+LEVELS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+
+class CascadeClassifier(EnsembleClassifier):
+    """Answer like the whole ensemble, as soon as the sum of its trees is clear.
+
+    The trees of a boosted or averaged ensemble are added up in an order chosen for
+    the purpose. After some of them the partial score is compared with two thresholds
+    (with several classes: the lead of the best class with one); rows beyond them are
+    done, the others go on. Order and thresholds are fitted to rows without labels.
+
+    Parameters
+    ----------
+    estimator : estimator or Forest
+        The ensemble. ``FrozenEstimator(model)`` for a trained model; an unfitted
+        estimator is trained by `fit` on three quarters of the rows.
+    max_disagreement : float, default=5e-3
+        Share of the rows whose answer may differ from that of the whole ensemble, in
+        ``[0, 1)``. See Notes for which rows.
+    order : {"qwyc", "natural", "random", "individual_mse", "greedy_mse"} or \
+array-like, default="qwyc"
+        Order of the trees: chosen together with thresholds (``"qwyc"``), as trained,
+        drawn at random, by squared error against labels (each tree alone, or greedily
+        together), or a permutation.
+    rule : {"thresholds", "fan", "optimal"}, default="thresholds"
+        When a row is done: thresholds fitted step by step; the rule of Fan et al.; or
+        thresholds that spread the allowed disagreement over all steps so that the
+        fewest trees are asked.
+    early_exit : {"both", "negative", "positive"}, default="both"
+        Which answers may be given early. With ``"negative"`` rows are rejected early,
+        and all others are scored in full. Other than ``"both"`` for two classes only.
+    tree_costs : array-like of shape (n_trees,), default=None
+        Cost of each tree, positive; 1 each by default. Used by ``order="qwyc"`` and
+        ``rule="optimal"``. With costs given, what is minimised is their sum, and
+        rows are looked at more often than the time of looking would suggest.
+    confidence : float, default=None
+        If given, the bound holds for new rows with this probability: two fifths of the
+        rows are kept to prove it (half, if `fit` gets `X_order` or the order needs no
+        rows), and the boldest of several candidates is taken for which they do.
+    random_state : int, RandomState instance or None, default=None
+        Draws which row is used for what, and random orders. Pass an int for the same
+        result on every call.
+    n_jobs : int, default=None
+        Number of threads; None means one, -1 all cores.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+    order_ : ndarray of shape (n_trees,)
+        Trees in the order in which they are asked.
+    checks_ : ndarray of shape (n_checks,)
+        Numbers of trees after which a row may be done.
+    lower_, upper_ : ndarray of shape (n_checks,) or None
+        With two classes: the thresholds at each check.
+    margin_ : ndarray of shape (n_checks,) or None
+        With several classes: the lead above which a row is done.
+    expected_trees_ : float
+        Trees asked per row, on average over the rows that thresholds were fitted to.
+    expected_disagreement_ : float
+        Share of these rows on which the answer differs from the full one.
+    certificate_ : Certificate or None
+        What is proven about new rows, if `confidence` was given.
+    forest_ : Forest
+        The ensemble.
+    estimator_ : estimator
+        The trained ensemble.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if `X` was a data frame.
+
+    See Also
+    --------
+    spinney.SequentialVotingClassifier : Trees in random order, and a theory for it.
+    spinney.certify : What fresh rows prove about a fitted classifier.
+
+    Notes
+    -----
+    The disagreement is that with the whole ensemble, not errors against the truth.
+
+    Without `confidence` the bound is kept on the rows that the thresholds were fitted
+    to, which are not those that the order was chosen on. It is no promise about new
+    rows: there the disagreement is usually somewhat higher, by a half or more where
+    there are only a few thousand rows.
+
+    With `confidence` the bound is on the mean disagreement over all rows of the
+    distribution that `X` is drawn from, and it holds with that probability over the
+    draw of the rows kept for proof. Rows that depend on one another, rows that the
+    model was trained on, or new rows of another kind (drift) invalidate it.
+
+    The method is that of [1]_.
+
+    References
+    ----------
+    .. [1] S. Wang, M. Gupta and S. You, "Quit When You Can: Efficient Evaluation of
+       Ensembles with Ordering Optimization", 2018.
+
+    Examples
+    --------
+    >>> import spinney
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.ensemble import GradientBoostingClassifier
+    >>> from sklearn.frozen import FrozenEstimator
+    >>> X, y = make_classification(4000, random_state=0)
+    >>> model = GradientBoostingClassifier(random_state=0).fit(X[:1000], y[:1000])
+    >>> quick = spinney.CascadeClassifier(
+    ...     FrozenEstimator(model), max_disagreement=0.01, random_state=0
+    ... ).fit(X[1000:3000])
+    >>> labels, n_asked = quick.predict_counted(X[3000:])
+    >>> bool((labels != model.predict(X[3000:])).mean() <= 0.03)
+    True
+    >>> bool(n_asked.mean() < 50)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        max_disagreement: float = 5e-3,
+        order: Any = "qwyc",
+        rule: str = "thresholds",
+        early_exit: str = "both",
+        tree_costs: ArrayLike | None = None,
+        confidence: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.max_disagreement = max_disagreement
+        self.order = order
+        self.rule = rule
+        self.early_exit = early_exit
+        self.tree_costs = tree_costs
+        self.confidence = confidence
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # ---------------------------------------------------------------- fitting
+
+    def fit(self, X: Any, y: Any = None, *, X_order: Any = None) -> CascadeClassifier:
+        """Choose the order of the trees, and when a row is done.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows to calibrate on, of the kind that will be predicted, thousands if
+            possible. With an estimator that is still to be trained: rows to train and
+            calibrate on.
+        y : array-like of shape (n_rows,), default=None
+            Labels; needed to train the estimator, and for orders by squared error.
+        X_order : array-like of shape (n_more_rows, n_features), default=None
+            Other rows to choose the order on; those that the model was trained on
+            will do. Without, a part of `X` is set apart for it.
+
+        Returns
+        -------
+        self : CascadeClassifier
+            The fitted classifier.
+        """
+        bound = check_max_disagreement(self.max_disagreement)
+        check_order_name(self.order)
+        check_choice("rule", self.rule, RULES)
+        check_choice("early_exit", self.early_exit, EARLY_EXITS)
+        if self.confidence is not None:
+            check_confidence(self.confidence)
+        rows, codes = self._train_or_unwrap(X, y)
+        check_costs(self.tree_costs, self.forest_.n_trees, "tree_costs")
+        self._refuse_wrong_classes()
+        chance = check_random_state(self.random_state)
+        given = None if X_order is None else self._rows_for_order(X_order)
+        parts = share_out(
+            rows,
+            codes,
+            given,
+            to_order=is_named(self.order, NEED_ROWS),
+            to_prove=self.confidence is not None,
+            limit=most_rows(self.forest_),
+            chance=chance,
+        )
+        self.certificate_: Certificate | None = None
+        order = self._order(parts, bound, chance)
+        self._adopt(self._fitted(parts, order, bound, chance))
+        return self
+
+    def _refuse_wrong_classes(self) -> None:
+        """Raise if settings do not go with the number of classes."""
+        n_classes = len(self.classes_)
+        if n_classes > 2 and (self.early_exit != "both" or self.rule == "fan"):
+            setting = (
+                f"early_exit={self.early_exit!r}"
+                if self.early_exit != "both"
+                else "rule='fan'"
+            )
+            msg = (
+                f"{setting} is for two classes, and the model has {n_classes}. Use "
+                "early_exit='both' with the rule 'thresholds' or 'optimal'."
+            )
+            raise InvalidArgumentError(msg)
+
+    def _rows_for_order(self, X_order: Any) -> NDArray[np.floating]:
+        """Return other rows to choose the order on as the forest takes them."""
+        if is_named(self.order, NEED_LABELS):
+            msg = (
+                f"order={self.order!r} takes rows and labels from X and y, and X_order "
+                "comes without labels. Leave X_order out."
+            )
+            raise InvalidArgumentError(msg)
+        return self._rows(X_order)
+
+    def _order(
+        self, parts: Parts, bound: float, chance: np.random.RandomState
+    ) -> NDArray[np.int64]:
+        """Return the order of the trees."""
+        table = None
+        if parts.to_order is not None:
+            table = table_of(self.forest_, parts.to_order, self.n_jobs)
+        return find_order(
+            self.order,
+            self.forest_.n_trees,
+            table=table,
+            labels=parts.labels,
+            averages=self.forest_.aggregation == "mean",
+            max_disagreement=bound,
+            costs=self.tree_costs,
+            early_exit=self.early_exit,
+            chance=chance,
+        )
+
+    def _fitted(
+        self,
+        parts: Parts,
+        order: NDArray[np.int64],
+        bound: float,
+        chance: np.random.RandomState,
+    ) -> ExitPolicy | FanPolicy:
+        """Fit the rule, and note what it does on the rows it was fitted to."""
+        forest = self.forest_
+        table = table_of(forest, parts.to_fit, self.n_jobs)
+        seed = int(chance.randint(2**31 - 1))  # the same orders for all candidates
+
+        def fit_to(allowed: float, steps: NDArray[np.int64]) -> ExitPolicy | FanPolicy:
+            return fit_rule(
+                self.rule,
+                table,
+                order,
+                allowed,
+                costs=self.tree_costs,
+                early_exit=self.early_exit,
+                steps=steps,
+                is_random=is_named(self.order, ("random",)),
+                random_state=seed,
+            )
+
+        policy: ExitPolicy | FanPolicy = never_stop(table, order)
+        if len(self.classes_) > 1 and several_decisions(table, self.classes_):
+            steps = spread_steps(forest.n_trees)
+            checks = steps
+            if self.tree_costs is None:
+                checks = planned_checks(forest, fit_to(bound, steps), table, steps)
+            if parts.to_prove is None:
+                policy = fit_to(bound, checks)
+            else:
+                safe = fit_to(0.0, checks)
+                candidates = chain(
+                    (safe.widened(table, far) for far in WIDENINGS),
+                    (fit_to(level * bound, checks) for level in LEVELS),
+                )
+                assert self.confidence is not None
+                proven, self.certificate_ = boldest_proven(
+                    forest, candidates, parts, bound, self.confidence, self.n_jobs
+                )
+                policy = proven or policy
+        decisions, n_asked = policy.follow(table)
+        self.expected_trees_ = float(n_asked.mean())
+        self.expected_disagreement_ = float(np.mean(decisions != table.decisions))
+        return policy
+
+    def _adopt(self, policy: ExitPolicy | FanPolicy) -> None:
+        """Take a policy over."""
+        self._policy = policy
+        self._engine = engine_of(self.forest_, policy)
+        self.order_ = policy.order
+        self.checks_ = policy.check_steps
+        self.lower_ = self.upper_ = self.margin_ = None
+        if isinstance(policy, ExitPolicy):
+            self.lower_, self.upper_ = policy.lower, policy.upper
+            self.margin_ = policy.margin
+
+    # ---------------------------------------------------------------- answering
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Answer rows, asking as few trees as the rule allows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Class labels.
+        """
+        return self.predict_counted(X)[0]
+
+    def predict_counted(self, X: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
+        """Answer rows, and tell how many trees were asked.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Class labels.
+        n_asked : ndarray of shape (n_rows,), dtype=int32
+            Number of trees asked for each row.
+        """
+        rows = self._rows(X)
+        classes, counts = self._engine.ask(rows, self.n_jobs)
+        return self.classes_[classes], counts
+
+    def decision_function(self, X: Any) -> NDArray[np.floating]:
+        """Return the exact full score of rows that were not decided early.
+
+        With ``early_exit="negative"``, these are the rows that were not rejected.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows,) or (n_rows, n_classes)
+            With two classes: the raw score of the whole ensemble less the score from
+            which it is positive; above zero where `predict` says ``classes_[1]``. Rows
+            that were decided early have the smallest score that the ensemble can give,
+            or the largest. With several classes: the raw scores, and for rows decided
+            early the smallest for all classes but the winner.
+        """
+        rows = self._rows(X)
+        classes, counts = self._engine.ask(rows, self.n_jobs)
+        forest = self.forest_
+        border = positive_from(forest, "scores")
+        low, high = score_range(forest)
+        to_the_end = np.flatnonzero(counts == forest.n_trees)
+        raw = forest.engine.raw(rows[to_the_end], self.n_jobs)
+        if len(self.classes_) > 2:
+            scores = np.full((len(rows), forest.n_outputs), low, dtype=raw.dtype)
+            scores[np.arange(len(rows)), classes] = high
+            scores[to_the_end] = raw
+            return scores
+        score = raw[:, 0] if raw.shape[1] == 1 else (raw[:, 1] - raw[:, 0]) / 2
+        scores = np.where(classes == 1, high, low).astype(raw.dtype)
+        scores[to_the_end] = score - raw.dtype.type(border)
+        # The border itself is positive, and zero is not.
+        least = np.finfo(raw.dtype).tiny
+        return np.where(
+            classes == 1, np.maximum(scores, least), np.minimum(scores, 0)
+        ).astype(raw.dtype)
+
+    def predictor(self) -> Callable[[NDArray[np.floating]], Any]:
+        """Return a thin callable that answers one row at a time, for serving.
+
+        Returns
+        -------
+        predictor : callable
+            ``predictor(row)`` takes a one-dimensional array of `n_features_in_`
+            numbers, float32 or the type that the model compares in, and returns the
+            label. Nothing beyond type and length is checked, which makes it fast.
+        """
+        check_is_fitted(self)
+        if self._has_preprocessing():
+            return lambda row: self.predict(np.asarray(row).reshape(1, -1))[0]
+        return self._engine.predictor()
+
+    def plot(self, kind: str = "thresholds", *, X: Any = None, ax: Any = None) -> Any:
+        """Draw the thresholds over the order, or how many trees rows need.
+
+        Parameters
+        ----------
+        kind : {"thresholds", "trees"}, default="thresholds"
+            Thresholds (or margins) over the number of trees, or a histogram of the
+            trees asked for the rows `X`.
+        X : array-like of shape (n_rows, n_features), default=None
+            Rows, for ``"trees"``.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            What was drawn on.
+        """
+        from spinney.cascade.plotting import plot_counts, plot_thresholds
+
+        check_is_fitted(self)
+        check_choice("kind", kind, ("thresholds", "trees"))
+        if kind == "thresholds":
+            return plot_thresholds(self._policy, ax)
+        if X is None:
+            msg = "kind='trees' needs rows: pass X."
+            raise InvalidArgumentError(msg)
+        return plot_counts(self.predict_counted(X)[1], self.forest_.n_trees, ax)

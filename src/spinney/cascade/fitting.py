@@ -1,0 +1,181 @@
+"""Orders and rules by name, put together as a user asks for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spinney.cascade.fan import FanPolicy, fit_fan
+from spinney.cascade.optimal import fit_optimal, fit_optimal_for_random_orders
+from spinney.cascade.thresholds import fit_thresholds
+from spinney.errors import InvalidArgumentError
+from spinney.ordering import ExitPolicy, ScoreTable
+from spinney.ordering.checks import check_choice, check_order
+from spinney.ordering.qwyc import Progress, qwyc
+from spinney.ordering.squared_error import greedy_mse, individual_mse
+
+ORDERS = ("qwyc", "natural", "random", "individual_mse", "greedy_mse")
+RULES = ("thresholds", "fan", "optimal")
+NEED_ROWS = ("qwyc", "individual_mse", "greedy_mse")
+NEED_LABELS = ("individual_mse", "greedy_mse")
+
+# Each step at which one may look is at least so much further than the one before: a
+# finer choice gains nothing on new rows, and every look is one more to be wrong at.
+STEP_RATIO = 1.1
+
+
+def check_order_name(order: Any) -> None:
+    """Raise if `order` is a text, but not the name of an order."""
+    if isinstance(order, str):
+        check_choice("order", order, ORDERS)
+
+
+def is_named(order: Any, names: tuple[str, ...]) -> bool:
+    """Whether `order` is one of these names, and not a permutation."""
+    return isinstance(order, str) and order in names
+
+
+def find_order(
+    order: str | ArrayLike,
+    n_trees: int,
+    *,
+    table: ScoreTable | None = None,
+    labels: NDArray[np.intp] | None = None,
+    averages: bool = False,
+    max_disagreement: float = 0.0,
+    costs: ArrayLike | None = None,
+    early_exit: str = "both",
+    chance: np.random.RandomState | None = None,
+    on_step: Progress | None = None,
+) -> NDArray[np.int64]:
+    """Return an order of trees, given by its name or as a permutation.
+
+    Parameters
+    ----------
+    order : {"qwyc", "natural", "random", "individual_mse", "greedy_mse"} or array-like
+        The order.
+    n_trees : int
+        Number of trees.
+    table : ScoreTable, optional
+        Scores of the rows to find it on, for those that need rows.
+    labels : ndarray of shape (n_rows,), optional
+        Class indices of these rows, for those that need labels.
+    averages : bool, default=False
+        Whether the ensemble averages its trees: each then stands for the whole.
+    max_disagreement, costs, early_exit
+        As in `qwyc`.
+    chance : RandomState, optional
+        Draws a random order.
+    on_step : callable, optional
+        As in `qwyc`.
+    """
+    if not isinstance(order, str):
+        return check_order(order, n_trees)
+    if order == "natural":
+        return np.arange(n_trees, dtype=np.int64)
+    if order == "random":
+        assert chance is not None
+        return chance.permutation(n_trees).astype(np.int64)
+    assert table is not None
+    if order == "qwyc":
+        found = qwyc(
+            table,
+            max_disagreement,
+            costs=costs,
+            early_exit=early_exit,
+            on_step=on_step,
+        )
+        return found.order
+    if labels is None:
+        msg = (
+            f"order={order!r} needs labels: it compares what trees say with the truth. "
+            "Pass y, or take the order 'qwyc', which needs none."
+        )
+        raise InvalidArgumentError(msg)
+    return _by_squared_error(order, table, labels, averages)
+
+
+def _by_squared_error(
+    order: str, table: ScoreTable, labels: NDArray[np.intp], averages: bool
+) -> NDArray[np.int64]:
+    """Order by squared error against labels as -1 and 1, or halves for averages."""
+    scores = np.swapaxes(table.scores, 0, 1)
+    if table.is_binary:
+        target = 2.0 * labels - 1.0
+    else:
+        n_classes = len(table.base)
+        classes = np.arange(n_classes)
+        target = 2.0 * (labels[:, None] == classes) - 1.0
+        if scores.shape[2] == 1:
+            scores = scores * (table.tree_output[:, None] == classes)
+    if averages:
+        scores, target = scores * table.n_trees, 0.5 * target
+        if not table.is_binary:
+            target = target + 0.5  # a share of one for the class, none for others
+    aggregation = "mean" if averages else "sum"
+    if order == "individual_mse":
+        return individual_mse(scores, target, aggregation=aggregation)
+    if not averages:
+        target = target - (table.base[0] if table.is_binary else table.base)
+    return greedy_mse(scores, target, aggregation=aggregation)
+
+
+def fit_rule(
+    rule: str,
+    table: ScoreTable,
+    order: NDArray[np.int64],
+    max_disagreement: float,
+    *,
+    costs: ArrayLike | None = None,
+    early_exit: str = "both",
+    steps: ArrayLike | None = None,
+    is_random: bool = False,
+    random_state: Any = None,
+) -> ExitPolicy | FanPolicy:
+    """Fit a rule, given by its name, to an order.
+
+    Parameters
+    ----------
+    rule : {"thresholds", "fan", "optimal"}
+        The rule.
+    table : ScoreTable
+        Scores of the rows to fit on.
+    order : ndarray of shape (n_trees,)
+        The order.
+    max_disagreement, costs, early_exit, steps
+        As in `fit_optimal`.
+    is_random : bool, default=False
+        Whether the order was drawn at random: ``"optimal"`` is then fitted over many
+        such orders.
+    random_state : int, RandomState instance or None, default=None
+        Draws them.
+    """
+    check_choice("rule", rule, RULES)
+    settings: dict[str, Any] = {"early_exit": early_exit, "steps": steps}
+    if rule == "thresholds":
+        return fit_thresholds(table, order, max_disagreement, **settings)
+    if rule == "fan":
+        return fit_fan(table, order, max_disagreement, **settings)
+    settings["costs"] = costs
+    if is_random:
+        settings["random_state"] = random_state
+        return fit_optimal_for_random_orders(table, order, max_disagreement, **settings)
+    return fit_optimal(table, order, max_disagreement, **settings)
+
+
+def spread_steps(n_trees: int) -> NDArray[np.int64]:
+    """Return numbers of trees, each a tenth more than the one before.
+
+    Parameters
+    ----------
+    n_trees : int
+        Number of trees; the steps end before it.
+    """
+    steps = []
+    step = 1
+    while step < n_trees:
+        steps.append(step)
+        step = max(step + 1, round(step * STEP_RATIO))
+    return np.array(steps, dtype=np.int64)

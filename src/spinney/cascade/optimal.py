@@ -1,0 +1,222 @@
+"""Thresholds along an order with the least mean cost: the budget spent where it pays.
+
+The greedy thresholds spend the whole budget at the first steps that can use it. Here
+it is spread over all steps by a backward recursion, see `spinney.recursion`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spinney.ordering import ExitPolicy, ScoreTable
+from spinney.ordering.checks import (
+    check_choice,
+    check_costs,
+    check_max_disagreement,
+    check_order,
+    check_rows,
+    check_steps,
+)
+from spinney.ordering.exit_policy import never_stop
+from spinney.ordering.qwyc import EARLY_EXITS, exit_mode
+from spinney.ordering.score_table import margins
+
+# Few bins keep thresholds from following single rows; with many orders of each row
+# there is little to follow, and finer ones gain a little.
+N_BINS = 32
+N_BINS_OF_MANY_ORDERS = 128
+N_ORDERS = 50
+LEAST_ORDERS = 10
+MAX_PATHS = 400_000
+# How often the bound is aimed at anew if the order in use breaks it.
+MAX_ROUNDS = 8
+
+
+def fit_optimal(
+    table: ScoreTable,
+    order: ArrayLike,
+    max_disagreement: float,
+    *,
+    costs: ArrayLike | None = None,
+    early_exit: str = "both",
+    steps: ArrayLike | None = None,
+    n_bins: int = N_BINS,
+) -> ExitPolicy:
+    """Find the thresholds with the least mean cost for an order that is given.
+
+    Parameters
+    ----------
+    table : ScoreTable
+        Scores of rows to fit on, finite; better not those that the order was chosen
+        on.
+    order : array-like of shape (n_trees,)
+        Trees in the order in which they are asked.
+    max_disagreement : float
+        Share of these rows that may be decided differently from the full ensemble, in
+        ``[0, 1)``.
+    costs : array-like of shape (n_trees,), optional
+        Positive cost of each tree; 1 each by default.
+    early_exit : {"both", "negative", "positive"}, default="both"
+        Which decisions may be taken early. With several classes only ``"both"``.
+    steps : array-like of int, optional
+        Numbers of trees after which rows may be decided; by default after every tree.
+    n_bins : int, default=32
+        Number of score bins per step; thresholds lie between them.
+
+    Returns
+    -------
+    policy : ExitPolicy
+        The order and its thresholds. On the rows of `table` at most
+        `max_disagreement` of the decisions differ from the full ones.
+    """
+    sequence = check_order(order, table.n_trees)
+    return _fit(
+        table,
+        [sequence],
+        max_disagreement,
+        costs=costs,
+        early_exit=early_exit,
+        steps=steps,
+        n_bins=n_bins,
+    )
+
+
+def fit_optimal_for_random_orders(
+    table: ScoreTable,
+    order: ArrayLike,
+    max_disagreement: float,
+    *,
+    costs: ArrayLike | None = None,
+    early_exit: str = "both",
+    steps: ArrayLike | None = None,
+    n_bins: int = N_BINS_OF_MANY_ORDERS,
+    n_orders: int | None = None,
+    random_state: Any = None,
+) -> ExitPolicy:
+    """Find thresholds with the least mean cost over many random orders.
+
+    Every row takes part in many orders, so the thresholds cannot follow the accidents
+    of one, and hold nearly as well for new rows.
+
+    Parameters
+    ----------
+    table : ScoreTable
+        Scores of rows to fit on, finite.
+    order : array-like of shape (n_trees,)
+        The order that is going to be used, drawn at random.
+    max_disagreement, costs, early_exit, steps, n_bins
+        As in `fit_optimal`.
+    n_orders : int, optional
+        Number of orders; 50 by default, fewer if there are many rows.
+    random_state : int, RandomState instance or None, default=None
+        Draws the other orders.
+
+    Returns
+    -------
+    policy : ExitPolicy
+        The order, and thresholds for all orders. On the rows of `table` at most
+        `max_disagreement` of the decisions differ from the full ones, on average over
+        the orders and in `order` itself.
+    """
+    from sklearn.utils import check_random_state
+
+    bound = check_max_disagreement(max_disagreement)
+    check_rows(table.n_rows)
+    chance = check_random_state(random_state)
+    if n_orders is None:
+        n_orders = min(N_ORDERS, max(LEAST_ORDERS, MAX_PATHS // table.n_rows))
+    orders = [check_order(order, table.n_trees)]
+    orders += [chance.permutation(table.n_trees) for _ in range(n_orders - 1)]
+    target = bound
+    for _ in range(MAX_ROUNDS):
+        policy = _fit(
+            table,
+            orders,
+            target,
+            costs=costs,
+            early_exit=early_exit,
+            steps=steps,
+            n_bins=n_bins,
+        )
+        decisions, _ = policy.follow(table)
+        disagreement = float(np.mean(decisions != table.decisions))
+        if disagreement <= bound:
+            return policy
+        # Orders differ, and the one in use is worse than the average.
+        target *= 0.8 * bound / disagreement
+    return never_stop(table, orders[0])
+
+
+def _fit(
+    table: ScoreTable,
+    orders: Sequence[NDArray[np.int64]],
+    max_disagreement: float,
+    *,
+    costs: ArrayLike | None,
+    early_exit: str,
+    steps: ArrayLike | None,
+    n_bins: int,
+) -> ExitPolicy:
+    """Fit thresholds to all orders together, and return them with the first order."""
+    from spinney.recursion import optimal_margins, optimal_thresholds
+
+    bound = check_max_disagreement(max_disagreement)
+    each = check_costs(costs, table.n_trees)
+    check_choice("early_exit", early_exit, EARLY_EXITS)
+    exit_mode(early_exit, "joint", table)
+    checks = check_steps(steps, table.n_trees)
+    check_rows(table.n_rows)
+    # What it costs to stop at each check, on average over the orders.
+    sums = np.mean([np.cumsum(each[order]) for order in orders], axis=0)
+    prices = np.concatenate([sums[checks - 1], sums[-1:]])
+    paths = _paths(table, orders, checks)
+    if table.is_binary:
+        found = optimal_thresholds(
+            paths,
+            np.tile(table.decisions == 1, len(orders)),
+            prices,
+            bound,
+            n_bins=n_bins,
+            early_exit=early_exit,
+        )
+        return ExitPolicy(orders[0].astype(np.int64), checks, found.lower, found.upper)
+    leads, wrong = _leads(table, orders, checks)
+    found = optimal_margins(
+        leads, wrong, table.n_rows * len(orders), prices, bound, n_bins=n_bins
+    )
+    return ExitPolicy(orders[0].astype(np.int64), checks, margin=found.upper)
+
+
+def _paths(
+    table: ScoreTable,
+    orders: Sequence[NDArray[np.int64]],
+    checks: NDArray[np.int64],
+) -> Iterator[NDArray[np.float64]]:
+    """Yield the partial scores of all rows in all orders, check by check."""
+    partial = [table.start() for _ in orders]
+    step = 0
+    for end in checks.tolist():
+        for order, sums in zip(orders, partial, strict=True):
+            for tree in order[step:end].tolist():
+                table.add_tree(tree, sums)
+        step = end
+        yield np.concatenate(partial)
+
+
+def _leads(
+    table: ScoreTable,
+    orders: Sequence[NDArray[np.int64]],
+    checks: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the lead of the class in front, and whether it is the wrong one."""
+    shape = (len(checks), table.n_rows * len(orders))
+    leads, wrong = np.empty(shape), np.empty(shape, dtype=np.bool_)
+    full = np.tile(table.decisions, len(orders))
+    for check, partial in enumerate(_paths(table, orders, checks)):
+        winner, leads[check] = margins(partial)
+        wrong[check] = winner != full
+    return leads, wrong

@@ -1,0 +1,203 @@
+"""Cascades of any scorers that add up: functions, services, models of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.validation import _num_samples
+
+from spinney.cascade.fan import FanPolicy
+from spinney.cascade.fitting import NEED_ROWS, check_order_name, find_order, fit_rule
+from spinney.cascade.fitting import is_named as _is_named
+from spinney.errors import InvalidArgumentError
+from spinney.guarantee import split_rows
+from spinney.ordering import ExitPolicy, ScoreTable
+
+Scorer = Callable[[Any], ArrayLike]
+
+
+@dataclass(frozen=True, eq=False)
+class Cascade:
+    """Scorers to be asked one after another, until the sum of their scores decides.
+
+    Made by `fit_cascade`.
+
+    Parameters
+    ----------
+    policy : ExitPolicy or FanPolicy
+        The order, and when to stop.
+    base : ndarray of shape (n_outputs,)
+        Score before any scorer.
+    beta : float
+        With two classes: the score from which a row is positive.
+    """
+
+    policy: ExitPolicy | FanPolicy
+    base: NDArray[np.float64]
+    beta: float
+
+    def decide(
+        self, scorers: Sequence[Scorer], X: Any
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Decide rows, calling each scorer for undecided rows only.
+
+        Parameters
+        ----------
+        scorers : sequence of callables
+            In the order of the columns of the scores that the cascade was fitted to.
+            Each takes some rows of `X` and returns one score per row, or one per row
+            and class.
+        X : array-like or data frame
+            Rows, whatever the scorers take.
+
+        Returns
+        -------
+        decisions : ndarray of shape (n_rows,)
+            With two classes 1 for positive and 0 for negative, else class indices.
+        n_asked : ndarray of shape (n_rows,)
+            Scorers called for each row.
+        """
+        policy = self.policy
+        if len(scorers) != policy.n_trees:
+            msg = (
+                f"The cascade was fitted to {policy.n_trees} scorers, got "
+                f"{len(scorers)}. Pass all of them, in their original order."
+            )
+            raise InvalidArgumentError(msg)
+        n_rows = _num_samples(X)
+        decisions = np.zeros(n_rows, dtype=np.int64)
+        n_asked = np.full(n_rows, policy.n_trees, dtype=np.int64)
+        place = np.arange(n_rows)
+        partial = np.tile(self.base, (n_rows, 1))
+        looking = np.ones(n_rows, dtype=np.bool_)
+        checks = {step: check for check, step in enumerate(policy.check_steps.tolist())}
+        for step, number in enumerate(policy.order.tolist(), start=1):
+            if len(place) == 0:
+                return decisions, n_asked
+            said = np.asarray(scorers[number](_safe_indexing(X, place)), np.float64)
+            if said.shape not in ((len(place),), partial.shape):
+                msg = (
+                    f"Scorer {number} must return one score for each of the "
+                    f"{len(place)} rows it was given"
+                    f"{' and each class' if partial.shape[1] > 1 else ''}, got shape "
+                    f"{said.shape}."
+                )
+                raise InvalidArgumentError(msg)
+            partial += said.reshape(partial.shape)
+            if step in checks:
+                says, stops = self._stops(checks[step], partial, looking)
+                decisions[place[stops]] = says[stops]
+                n_asked[place[stops]] = step
+                place, partial = place[~stops], partial[~stops]
+                looking = looking[~stops]
+        if partial.shape[1] == 1:
+            decisions[place] = partial[:, 0] >= self.beta
+        else:
+            decisions[place] = partial.argmax(axis=1)
+        return decisions, n_asked
+
+    def _stops(
+        self, check: int, partial: NDArray[np.float64], looking: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return classes and whether to stop; rows in unknown bins look no more."""
+        if isinstance(self.policy, FanPolicy):
+            says, stops, to_the_end = self.policy.stops(check, partial[:, 0])
+            looking &= ~to_the_end
+            return says, stops & looking
+        sums = partial[:, 0] if partial.shape[1] == 1 else partial
+        return self.policy.stops(check, sums)
+
+
+def fit_cascade(
+    scores: ArrayLike,
+    max_disagreement: float = 5e-3,
+    *,
+    beta: float = 0.0,
+    base: ArrayLike = 0.0,
+    order: str | ArrayLike = "qwyc",
+    rule: str = "thresholds",
+    early_exit: str = "both",
+    costs: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    steps: ArrayLike | None = None,
+    random_state: Any = None,
+) -> Cascade:
+    """Fit a cascade to the scores of any scorers that add up.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_rows, n_scorers) or (n_rows, n_scorers, n_classes)
+        What each scorer says about each of the rows to fit on.
+    max_disagreement : float, default=5e-3
+        Share of the rows that thresholds are fitted to that may be decided
+        differently from all scorers together, in ``[0, 1)``.
+    beta : float, default=0.0
+        With two classes: a row is positive if the sum of its scores is at least this.
+    base : float or array-like of shape (n_classes,), default=0.0
+        Score before any scorer.
+    order, rule, early_exit
+        As in `spinney.CascadeClassifier`.
+    costs : array-like of shape (n_scorers,), optional
+        Cost of each scorer, positive; 1 each by default.
+    y : array-like of shape (n_rows,), optional
+        True classes as 0, 1, ..., for orders by squared error.
+    steps : array-like of int, optional
+        Numbers of scorers after which a row may be decided; by default after each.
+    random_state : int, RandomState instance or None, default=None
+        Draws which half of the rows the order is chosen on (the thresholds are fitted
+        to the other half), and random orders.
+
+    Returns
+    -------
+    cascade : Cascade
+        To be asked with ``cascade.decide(scorers, X)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spinney.cascade import fit_cascade
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(4000, 3))
+    >>> scorers = [lambda X, k=k: X[:, k] * (3.0, 0.1, 1.0)[k] for k in range(3)]
+    >>> scores = np.column_stack([scorer(X) for scorer in scorers])
+    >>> cascade = fit_cascade(scores, 0.01, random_state=0)
+    >>> decisions, n_asked = cascade.decide(scorers, rng.normal(size=(1000, 3)))
+    >>> bool(n_asked.mean() < 2)
+    True
+    """
+    check_order_name(order)
+    chance = check_random_state(random_state)
+    table = ScoreTable.of_scores(scores, beta=beta, base=base)
+    labels = None if y is None else np.asarray(y)
+    for_order, for_rule = table, table
+    if _is_named(order, NEED_ROWS) and table.n_rows >= 2:
+        first, second = split_rows(table.n_rows, (1.0, 1.0), chance)
+        for_order, for_rule = table.take_rows(first), table.take_rows(second)
+        labels = None if labels is None else labels[first]
+    sequence = find_order(
+        order,
+        table.n_trees,
+        table=for_order,
+        labels=labels,
+        max_disagreement=max_disagreement,
+        costs=costs,
+        early_exit=early_exit,
+        chance=chance,
+    )
+    policy = fit_rule(
+        rule,
+        for_rule,
+        sequence,
+        max_disagreement,
+        costs=costs,
+        early_exit=early_exit,
+        steps=steps,
+        is_random=_is_named(order, ("random",)),
+        random_state=chance,
+    )
+    return Cascade(policy, table.base, table.beta)

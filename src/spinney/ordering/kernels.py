@@ -1,0 +1,531 @@
+"""Kernels that find, for one step or for all candidates of a step, the best early exit.
+
+Every kernel takes validated, C-contiguous arrays and checks nothing: validation is
+the caller's task. All of them live in this one file because Numba's on-disk cache does
+not notice a change in a function imported from another file.
+
+Rows are always parted: first those that the full ensemble calls positive, then the
+others. A row is decided "negative" if its partial score is below a cut, "positive" if
+it is above another, and a decision that differs from the full one spends one unit of a
+budget. With a budget of B the lower cut never passes the (B + 1)-th smallest score of
+the positive rows, and likewise on the other side. Those few scores are kept in a heap
+while the rows are read once: most rows cost one comparison, and nothing is sorted but
+the heap. To have one kernel for both sides, the upper side is the lower side of the
+negated scores.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+# Which exits there are, and who may spend the budget first where there are both.
+JOINT = 0
+NEGATIVE_FIRST = 1
+NEGATIVE_ONLY = 2
+POSITIVE_ONLY = 3
+
+
+@njit(cache=True, nogil=True)
+def _sift_down(heap: Numbers, place: int, size: int, value: float) -> None:
+    """Put `value` where it belongs at or below `place`; larger numbers are on top."""
+    child = 2 * place + 1
+    while child < size:
+        if child + 1 < size and heap[child + 1] > heap[child]:
+            child += 1
+        if heap[child] <= value:
+            break
+        heap[place] = heap[child]
+        place = child
+        child = 2 * place + 1
+    heap[place] = value
+
+
+@njit(cache=True, nogil=True)
+def keep_smallest(values: Numbers, limit: float, n_kept: int, heap: Numbers) -> int:
+    """Keep the smallest of the values below a limit, in a heap, largest on top.
+
+    Parameters
+    ----------
+    values : ndarray
+        Values.
+    limit : float
+        Only values below it count.
+    n_kept : int
+        How many to keep, at least 1.
+    heap : ndarray of shape (n_kept,) or longer
+        Overwritten with those kept.
+
+    Returns
+    -------
+    size : int
+        How many there are, at most `n_kept`.
+    """
+    size = 0
+    i = 0
+    n_values = values.shape[0]
+    while i < n_values and size < n_kept:
+        if values[i] < limit:
+            # Up from the last place.
+            place = size
+            value = values[i]
+            while place > 0:
+                parent = (place - 1) // 2
+                if heap[parent] >= value:
+                    break
+                heap[place] = heap[parent]
+                place = parent
+            heap[place] = value
+            size += 1
+        i += 1
+    if size == n_kept:
+        top = heap[0]
+        while i < n_values:
+            if values[i] < top:
+                _sift_down(heap, 0, size, values[i])
+                top = heap[0]
+            i += 1
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _sort_heap(heap: Numbers, size: int) -> None:
+    """Turn a heap with the largest number on top into ascending order."""
+    for last in range(size - 1, 0, -1):
+        value = heap[last]
+        heap[last] = heap[0]
+        _sift_down(heap, 0, last, value)
+
+
+@njit(cache=True, nogil=True)
+def _furthest_cut(
+    values: Numbers, limit: float, budget: int, heap: Numbers
+) -> tuple[float, int]:
+    """Return the furthest cut that passes at most `budget` values, and heap size.
+
+    What is below the cut is decided. The cut is the (budget + 1)-th smallest value, or
+    the limit if fewer are below it.
+    """
+    size = keep_smallest(values, limit, budget + 1, heap)
+    return (heap[0] if size > budget else limit), size
+
+
+@njit(cache=True, nogil=True)
+def _count_below(values: Numbers, cut: float) -> int:
+    count = 0
+    for i in range(values.shape[0]):
+        count += values[i] < cut
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _count_above(values: Numbers, cut: float) -> int:
+    """Return how many of the *negated* values lie below `cut`."""
+    count = 0
+    for i in range(values.shape[0]):
+        count += -values[i] < cut
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _counts_by_error(
+    own: Numbers, n_own: int, limit: float, others: Numbers, budget: int, counts: Places
+) -> None:
+    """Count for every number of errors which other rows a cut then decides.
+
+    Parameters
+    ----------
+    own : ndarray
+        Scores that are errors once a cut passes them, ascending.
+    n_own : int
+        How many there are.
+    limit : float
+        Where the cut is if there are no more of them.
+    others : ndarray
+        Negated scores of the rows that are decided rightly.
+    budget : int
+        Largest number of errors.
+    counts : ndarray of shape (budget + 1,) or longer
+        Overwritten: ``counts[e]`` rows lie below a cut that passes `e` errors.
+    """
+    for e in range(budget + 1):
+        counts[e] = 0
+    last = own[budget] if n_own > budget else limit
+    for i in range(others.shape[0]):
+        value = -others[i]
+        if value < last:
+            # The first error that is not passed before this row is.
+            low = 0
+            high = min(n_own, budget + 1)
+            while low < high:
+                middle = (low + high) // 2
+                if own[middle] <= value:
+                    low = middle + 1
+                else:
+                    high = middle
+            counts[low] += 1
+    for e in range(1, budget + 1):
+        counts[e] += counts[e - 1]
+
+
+@njit(cache=True, nogil=True)
+def _split_budget(
+    positive: Numbers,
+    negative: Numbers,
+    low_limit: float,
+    high_limit: float,
+    budget: int,
+    low_heap: Numbers,
+    n_low: int,
+    high_heap: Numbers,
+    n_high: int,
+    low_counts: Places,
+    high_counts: Places,
+) -> tuple[int, int, float, float]:
+    """Divide the budget between both sides so that most rows are decided.
+
+    `positive` are the scores of rows that are positive in full, `negative` the negated
+    scores of the others; the heaps hold the smallest of each. Of splits that decide
+    equally many rows, that with the fewest errors is taken, then that with the fewest
+    on the lower side.
+    """
+    n_rows = positive.shape[0] + negative.shape[0]
+    _sort_heap(low_heap, n_low)
+    _sort_heap(high_heap, n_high)
+    _counts_by_error(low_heap, n_low, low_limit, negative, budget, low_counts)
+    # One cut for all: whoever is not below it is above.
+    fewest = budget + 1
+    single = low_limit
+    e = 0
+    while e <= budget:
+        passed = min(e, n_low)  # errors below this cut
+        cut = low_heap[e] if e < n_low else low_limit
+        # Only where nothing keeps the two cuts apart.
+        errors = passed + negative.shape[0] - low_counts[passed]
+        if low_limit == np.inf and errors < fewest:
+            fewest = errors
+            single = cut
+        if e >= n_low:
+            break
+        e += 1
+        while e < n_low and low_heap[e] == cut:
+            e += 1  # tied scores cannot be parted
+    if fewest <= budget:
+        return n_rows, fewest, single, np.nextafter(-single, np.inf)
+
+    _counts_by_error(high_heap, n_high, high_limit, positive, budget, high_counts)
+    best = -1
+    best_errors = 0
+    low_cut = low_limit
+    high_cut = high_limit
+    b = min(budget, n_high)
+    e = 0
+    while e <= budget:
+        passed = min(e, n_low)
+        cut = low_heap[e] if e < n_low else low_limit
+        while b > budget - passed:
+            b -= 1
+        # Back to the first of equal scores: the cut passes all of them or none.
+        while 0 < b < n_high and high_heap[b] == high_heap[b - 1]:
+            b -= 1
+        decided = passed + low_counts[passed] + b + high_counts[b]
+        errors = passed + b
+        if decided > best or (decided == best and errors < best_errors):
+            best = decided
+            best_errors = errors
+            low_cut = cut
+            high_cut = high_heap[b] if b < n_high else high_limit
+        if e >= n_low:
+            break
+        e += 1
+        while e < n_low and low_heap[e] == cut:
+            e += 1
+    return best, best_errors, low_cut, high_cut
+
+
+@njit(cache=True, nogil=True)
+def best_exit(
+    positive: Numbers,
+    negative: Numbers,
+    low_limit: float,
+    high_limit: float,
+    budget: int,
+    mode: int,
+    only_bound: bool,
+    low_heap: Numbers,
+    high_heap: Numbers,
+    low_counts: Places,
+    high_counts: Places,
+) -> tuple[int, int, float, float]:
+    """Find the cuts of one step that decide most rows within a budget.
+
+    Parameters
+    ----------
+    positive : ndarray
+        Scores of the undecided rows that are positive in full.
+    negative : ndarray
+        *Negated* scores of the other undecided rows.
+    low_limit, high_limit : float
+        The cuts do not pass these; infinity if there is no limit.
+    budget : int
+        How many decisions may differ from the full ones.
+    mode : int
+        ``JOINT``, ``NEGATIVE_FIRST``, ``NEGATIVE_ONLY`` or ``POSITIVE_ONLY``.
+    only_bound : bool
+        With ``JOINT``, return only a bound on the number of rows decided, as if each
+        side had the whole budget. Other modes are as quick without.
+    low_heap, high_heap : ndarray of shape (budget + 1,) or longer
+        Scratch memory.
+    low_counts, high_counts : ndarray of shape (budget + 1,) or longer, dtype=int64
+        Scratch memory.
+
+    Returns
+    -------
+    n_decided, n_errors : int
+        Rows decided, and how many of them differently from the full ensemble.
+    low_cut, high_cut : float
+        Scores below `low_cut` are decided as negative, scores whose negation is below
+        `high_cut` as positive.
+    """
+    low_cut = -np.inf
+    high_cut = -np.inf
+    n_low = 0
+    n_high = 0
+    n_decided = 0
+    n_errors = 0
+    if mode != POSITIVE_ONLY:
+        low_cut, n_low = _furthest_cut(positive, low_limit, budget, low_heap)
+        if mode != JOINT or only_bound:
+            n_errors = _count_below(positive, low_cut)
+            n_decided = n_errors + _count_above(negative, low_cut)
+    if mode != NEGATIVE_ONLY:
+        left = budget - n_errors if mode == NEGATIVE_FIRST else budget
+        high_cut, n_high = _furthest_cut(negative, high_limit, left, high_heap)
+        if mode == NEGATIVE_FIRST:
+            # Never below the lower cut.
+            high_cut = min(high_cut, np.nextafter(-low_cut, np.inf))
+        if mode != JOINT or only_bound:
+            errors = _count_below(negative, high_cut)
+            n_errors += errors
+            n_decided += errors + _count_above(positive, high_cut)
+    if mode == JOINT and not only_bound:
+        return _split_budget(
+            positive,
+            negative,
+            low_limit,
+            high_limit,
+            budget,
+            low_heap,
+            n_low,
+            high_heap,
+            n_high,
+            low_counts,
+            high_counts,
+        )
+    n_rows = positive.shape[0] + negative.shape[0]
+    return min(n_decided, n_rows), n_errors, low_cut, high_cut
+
+
+@njit(cache=True, nogil=True)
+def _smallest_ratio(ratios: Numbers) -> int:
+    """Return the place of the smallest number, the first of several equal ones."""
+    best = 0
+    for k in range(1, ratios.shape[0]):
+        if ratios[k] < ratios[best]:
+            best = k
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _add_score(
+    scores: Numbers, partial: Numbers, n_positive: int, parted: Numbers
+) -> None:
+    """Write partial scores after one more tree, negated for rows not positive."""
+    n_rows = partial.shape[0]
+    for i in range(n_positive):
+        parted[i] = partial[i] + scores[i]
+    for i in range(n_positive, n_rows):
+        parted[i] = -(partial[i] + scores[i])
+
+
+@njit(cache=True, nogil=True)
+def choose_tree(
+    scores: Numbers,
+    candidates: Places,
+    costs: Numbers,
+    kept: Places,
+    partial: Numbers,
+    n_positive: int,
+    low_limit: float,
+    high_limit: float,
+    budget: int,
+    mode: int,
+) -> tuple[int, float, float]:
+    """Choose the tree with the least cost per row that it decides.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_trees, n_all_rows)
+        What each tree adds. The rows are compacted in place, as `kept` says.
+    candidates : ndarray of shape (n_candidates,)
+        Trees to choose from; of equally good ones the first is taken.
+    costs : ndarray of shape (n_trees,)
+        Cost of each tree.
+    kept : ndarray of shape (n_rows,) or empty
+        Places of the rows that are still undecided among those that `scores` has in
+        front, ascending; empty if they are the same as before.
+    partial : ndarray of shape (n_rows,)
+        Partial scores of these rows so far.
+    n_positive : int
+        The first so many rows are positive in full.
+    low_limit, high_limit, budget, mode
+        As in `best_exit`.
+
+    Returns
+    -------
+    place : int
+        Which of `candidates` was chosen.
+    low_cut, high_cut : float
+        Its cuts, see `best_exit`.
+    """
+    n_rows = partial.shape[0]
+    n_candidates = candidates.shape[0]
+    parted = np.empty(n_rows)
+    low_heap = np.empty(budget + 1)
+    high_heap = np.empty(budget + 1)
+    low_counts = np.empty(budget + 1, dtype=np.int64)
+    high_counts = np.empty(budget + 1, dtype=np.int64)
+    ratios = np.empty(n_candidates)
+    low_cuts = np.empty(n_candidates)
+    high_cuts = np.empty(n_candidates)
+    exact = np.full(n_candidates, mode != JOINT)
+    for k in range(n_candidates):
+        row = scores[candidates[k]]
+        for i in range(kept.shape[0]):
+            row[i] = row[kept[i]]
+        _add_score(row, partial, n_positive, parted)
+        n_decided, _, low_cuts[k], high_cuts[k] = best_exit(
+            parted[:n_positive],
+            parted[n_positive:],
+            low_limit,
+            high_limit,
+            budget,
+            mode,
+            True,
+            low_heap,
+            high_heap,
+            low_counts,
+            high_counts,
+        )
+        ratios[k] = (
+            costs[candidates[k]] * n_rows / n_decided if n_decided > 0 else np.inf
+        )
+    # The best by its bound is looked at closely, until the best is exact.
+    best = _smallest_ratio(ratios)
+    while not exact[best]:
+        exact[best] = True
+        tree = candidates[best]
+        _add_score(scores[tree], partial, n_positive, parted)
+        n_decided, _, low_cuts[best], high_cuts[best] = best_exit(
+            parted[:n_positive],
+            parted[n_positive:],
+            low_limit,
+            high_limit,
+            budget,
+            mode,
+            False,
+            low_heap,
+            high_heap,
+            low_counts,
+            high_counts,
+        )
+        ratios[best] = costs[tree] * n_rows / n_decided if n_decided > 0 else np.inf
+        best = _smallest_ratio(ratios)
+    return best, low_cuts[best], high_cuts[best]
+
+
+@njit(cache=True, nogil=True)
+def choose_tree_by_margin(
+    scores: NDArray[np.float64],
+    tree_output: Places,
+    candidates: Places,
+    costs: Numbers,
+    kept: Places,
+    partial: NDArray[np.float64],
+    full: Places,
+    budget: int,
+) -> tuple[int, float]:
+    """Choose the tree with the least cost per row that its margin decides.
+
+    The margin of a row is the distance between its two largest partial scores. Rows
+    with a margin above a cut are decided for the class of the largest.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_trees, n_all_rows, n_values)
+        What each tree adds: to all classes, or to one (a single value).
+    tree_output : ndarray of shape (n_trees,)
+        The class that each tree adds to; -1 if to all.
+    candidates, costs, kept
+        As in `choose_tree`.
+    partial : ndarray of shape (n_rows, n_classes)
+        Partial scores so far.
+    full : ndarray of shape (n_rows,)
+        Class of each row by the full ensemble.
+    budget : int
+        How many decisions may differ from the full ones.
+
+    Returns
+    -------
+    place : int
+        Which of `candidates` was chosen.
+    cut : float
+        Rows whose negated margin is below it are decided.
+    """
+    n_rows, n_classes = partial.shape
+    n_candidates = candidates.shape[0]
+    right = np.empty(n_rows)
+    wrong = np.empty(n_rows)
+    heap = np.empty(budget + 1)
+    ratios = np.empty(n_candidates)
+    cuts = np.empty(n_candidates)
+    for k in range(n_candidates):
+        tree = candidates[k]
+        added = scores[tree]
+        for i in range(kept.shape[0]):
+            added[i] = added[kept[i]]
+        output = tree_output[tree]
+        n_right = 0
+        n_wrong = 0
+        for i in range(n_rows):
+            winner = 0
+            largest = -np.inf
+            second = -np.inf
+            for c in range(n_classes):
+                score = partial[i, c]
+                if output < 0:
+                    score += added[i, c]
+                elif output == c:
+                    score += added[i, 0]
+                if score > largest:
+                    second = largest
+                    largest = score
+                    winner = c
+                elif score > second:
+                    second = score
+            if winner == full[i]:
+                right[n_right] = second - largest
+                n_right += 1
+            else:
+                wrong[n_wrong] = second - largest
+                n_wrong += 1
+        cuts[k], _ = _furthest_cut(wrong[:n_wrong], np.inf, budget, heap)
+        n_decided = _count_below(wrong[:n_wrong], cuts[k])
+        n_decided += _count_below(right[:n_right], cuts[k])
+        ratios[k] = costs[tree] * n_rows / n_decided if n_decided > 0 else np.inf
+    best = _smallest_ratio(ratios)
+    return best, cuts[best]
