@@ -1,0 +1,300 @@
+"""BudgetRF: a random forest whose trees buy cheap features first."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from spinney.errors import InvalidArgumentError, SpinneyWarning
+from spinney.estimator import held_out_split
+from spinney.pruning.costs import Purchases, purchases_for
+from spinney.pruning.lazy import Fetch, LazyPrediction, cost_of, predict_lazily
+
+if TYPE_CHECKING:
+    from spinney.forest import Forest
+
+
+class BudgetedForestClassifier(ClassifierMixin, BaseEstimator):
+    """Random forest that keeps the mean cost of the features it looks at in a budget.
+
+    Each tree is grown on a bootstrap sample. At a node the feature and threshold are
+    chosen that separate most pairs of rows of different classes per unit of cost, in
+    the worse of the two children. Trees are added until the features they look at,
+    those of all trees together, cost more than the budget on average over rows kept
+    back for it. A feature that several trees look at is paid for once per row.
+
+    Parameters
+    ----------
+    feature_costs : array-like of shape (n_features,) or mapping, default=None
+        Cost of each feature, not negative. A mapping goes from names of columns (or
+        their numbers) to costs; what it does not name costs 1. By default every
+        feature costs 1. Free features are always looked at first.
+    budget : float, default=None
+        Largest mean cost of the features of a row, over the quarter of the rows that
+        `fit` then keeps back to measure it. By default there is no limit, and all rows
+        are trained on.
+    impurity_threshold : int, default=0
+        Two classes are worth separating at a node if both have more rows there than
+        this, and more than twice as many if they are equally frequent. With 0 the
+        trees grow until their leaves are pure; higher values give smaller and cheaper
+        trees.
+    max_trees : int, default=40
+        Number of trees if the budget allows for them all.
+    random_state : int, RandomState instance or None, default=None
+        Draws the samples and the rows kept back. Pass an int for the same forest on
+        every call.
+    n_jobs : int or None, default=None
+        Number of threads that grow trees and answer rows; None means one, -1 all cores.
+        The forest does not depend on it.
+
+    Attributes
+    ----------
+    forest_ : Forest
+        The trees.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+    feature_costs_ : ndarray of shape (n_features,)
+        Cost of each feature.
+    mean_costs_ : ndarray of shape (n_measured,)
+        With a budget: mean cost over the rows kept back with one tree, with two, and so
+        on, up to the first that was too much, if any. Empty without a budget.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, if `fit` saw a data frame.
+
+    See Also
+    --------
+    FeatureCostPruner : Cuts a trained forest down, this one too, to lower its cost.
+
+    Notes
+    -----
+    This is BudgetRF [1]_. The impurity of a node with ``n_c`` rows of class ``c`` is
+    the sum over pairs of classes of ``max(0, max(0, n_c - a) * max(0, n_d - a) - a²)``
+    with ``a`` for `impurity_threshold`; a node without impurity is a leaf, and so is
+    one where no threshold lowers it in both children. A cut is as good as the fall of
+    the impurity to the worse child over the cost of the feature. As in the original the
+    cost counts in full at every node, even where the feature has been paid for further
+    up, or by another tree: pruning is what takes the sharing into account.
+
+    If even the first tree is above the budget, the forest is a single leaf, which looks
+    at nothing and predicts the most frequent class, and there is a warning.
+
+    Missing and infinite values are refused. The budget is kept on the rows kept back;
+    on others of the same kind it is kept nearly, on rows of another kind perhaps not.
+
+    References
+    ----------
+    .. [1] F. Nan, J. Wang and V. Saligrama, "Feature-Budgeted Random Forest", ICML,
+       2015.
+
+    Examples
+    --------
+    Each feature costs 1, so the cost is the number of features looked at, of 30:
+
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from spinney.pruning.budgeted import BudgetedForestClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = BudgetedForestClassifier(budget=10.0, random_state=0).fit(X, y)
+    >>> model.forest_.n_trees, round(float(model.feature_cost(X).mean()), 1)
+    (6, 9.8)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        feature_costs: Any = None,
+        budget: float | None = None,
+        impurity_threshold: int = 0,
+        max_trees: int = 40,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.feature_costs = feature_costs
+        self.budget = budget
+        self.impurity_threshold = impurity_threshold
+        self.max_trees = max_trees
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any) -> BudgetedForestClassifier:
+        """Grow the forest.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Training rows. They are rounded to float32.
+        y : array-like of shape (n_rows,)
+            Class labels.
+
+        Returns
+        -------
+        self : BudgetedForestClassifier
+            The fitted classifier.
+        """
+        from spinney.pruning.budgeted_growing import (
+            assemble,
+            grow_trees,
+            single_leaf,
+            take_within_budget,
+        )
+
+        X, y = validate_data(self, X, y, dtype=np.float32, order="C")
+        check_classification_targets(y)
+        budget = _check_budget(self.budget)
+        threshold = _check_integer("impurity_threshold", self.impurity_threshold, 0)
+        max_trees = _check_integer("max_trees", self.max_trees, 1)
+        purchases = self._purchases(self.feature_costs)
+        costs = purchases.cost[purchases.item_of_column]
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        chance = check_random_state(self.random_state)
+        kept_back = X[:0]
+        if budget is not None:
+            trained_on, left = held_out_split(codes, chance)
+            X, codes, kept_back = X[trained_on], codes[trained_on], X[left]
+        seeds = chance.randint(np.iinfo(np.int32).max, size=max_trees)
+        grown = grow_trees(X, codes, costs, threshold, seeds, self.n_jobs)
+        if budget is None:
+            trees, self.mean_costs_ = list(grown), np.zeros(0)
+        else:
+            trees, self.mean_costs_ = take_within_budget(
+                grown, kept_back, purchases, budget
+            )
+        if not trees:
+            msg = (
+                f"A single tree costs {self.mean_costs_[0]:.4g} per row, more than the "
+                f"budget of {budget:.4g}, so the forest buys nothing and predicts the "
+                "most frequent class. Raise the budget, or impurity_threshold for "
+                "smaller trees."
+            )
+            warnings.warn(msg, SpinneyWarning, stacklevel=2)
+            trees = [single_leaf(np.bincount(codes, minlength=len(self.classes_)))]
+        names = getattr(self, "feature_names_in_", None)
+        self.feature_costs_ = costs
+        self.forest_: Forest = assemble(trees, X.shape[1], self.classes_, names)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            The class with the largest mean share at the leaves; the first of them if
+            several are equal.
+        """
+        rows = self._rows(X)
+        return self.forest_.predict(rows, self.n_jobs)
+
+    def predict_proba(self, X: Any) -> NDArray[np.floating]:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_rows, n_classes)
+            Mean over the trees of the share of each class at the leaf, in the order of
+            `classes_`.
+        """
+        rows = self._rows(X)
+        return self.forest_.predict_proba(rows, self.n_jobs)
+
+    def feature_cost(self, X: Any) -> NDArray[np.float64]:
+        """Return what the features cost that the forest looks at.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        cost : ndarray of shape (n_rows,)
+            Sum of the costs of the features on the paths of each row, each counted
+            once.
+        """
+        from spinney.pruning.budgeted_growing import mark_used
+
+        rows = self._rows(X)
+        used = np.zeros(rows.shape, dtype=bool)
+        mark_used(rows, self.forest_, used)
+        return cost_of(used, self._purchases(self.feature_costs_))
+
+    def predict_lazily(self, fetch: Fetch, n_rows: int) -> LazyPrediction:
+        """Predict rows whose features are bought one by one, as the trees need them.
+
+        Parameters
+        ----------
+        fetch : callable
+            ``fetch(feature, rows)`` returns the values of one feature (an int, the
+            number of the column) for some rows (an ascending array of row numbers), in
+            the order of `rows`. It is asked at most once for any feature of any row.
+        n_rows : int
+            Number of rows; they are called 0 to ``n_rows - 1``.
+
+        Returns
+        -------
+        prediction : LazyPrediction
+            `labels` and `probabilities` as `predict` and `predict_proba` give them,
+            `cost` as `feature_cost`, the mask `bought`, and the number of calls.
+        """
+        check_is_fitted(self)
+        return predict_lazily(
+            self.forest_,
+            fetch,
+            n_rows,
+            purchases=self._purchases(self.feature_costs_),
+            finite_only=True,
+            n_jobs=self.n_jobs,
+        )
+
+    def _rows(self, X: Any) -> NDArray[np.float32]:
+        check_is_fitted(self)
+        return validate_data(
+            self, X, reset=False, dtype=np.float32, order="C", ensure_min_samples=0
+        )
+
+    def _purchases(self, feature_costs: Any) -> Purchases:
+        names = getattr(self, "feature_names_in_", None)
+        names = None if names is None else names.tolist()
+        return purchases_for(self.n_features_in_, names, feature_costs, None)
+
+
+def _check_budget(budget: Any) -> float | None:
+    """Return the budget as a float, or None for no limit."""
+    if budget is None:
+        return None
+    is_number = isinstance(budget, Real) and not isinstance(budget, bool)
+    if not is_number or not float(budget) >= 0.0:
+        msg = (
+            f"budget must be a number of at least 0, or None for no limit, got "
+            f"{budget!r}. It is the mean cost of the features of a row."
+        )
+        raise InvalidArgumentError(msg)
+    return float(budget)
+
+
+def _check_integer(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        msg = f"{name} must be an integer of at least {least}, got {value!r}."
+        raise InvalidArgumentError(msg)
+    return int(value)

@@ -1,0 +1,241 @@
+"""Features on demand: a forest that asks for values only when a tree needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import InvalidArgumentError
+from spinney.forest import Forest
+from spinney.pruning.costs import Purchases, purchases_for
+from spinney.rows import as_rows
+
+if TYPE_CHECKING:
+    from spinney.pruning.lazy_kernels import Nodes
+
+Fetch = Callable[[int, NDArray[np.int64]], Any]
+
+CATEGORY_RULES = ("truncate", "floor", "exact")  # in the order of the kernel's numbers
+
+
+@dataclass(frozen=True, eq=False)
+class LazyPrediction:
+    """Answers of a forest, and what was bought for them.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_rows,)
+        Class labels (numbers, if the forest is a regressor).
+    probabilities : ndarray of shape (n_rows, n_classes) or None
+        Probability of each class; None for a regressor.
+    cost : ndarray of shape (n_rows,)
+        What was paid for each row.
+    bought : ndarray of shape (n_rows, n_features), dtype=bool
+        Which features were bought for which rows.
+    n_calls : int
+        How often the values of a feature were asked for.
+    """
+
+    labels: NDArray[Any]
+    probabilities: NDArray[np.floating] | None
+    cost: NDArray[np.float64]
+    bought: NDArray[np.bool_]
+    n_calls: int
+
+
+def predict_lazily(
+    forest: Forest,
+    fetch: Fetch,
+    n_rows: int,
+    *,
+    purchases: Purchases | None = None,
+    finite_only: bool = False,
+    n_jobs: int | None = None,
+) -> LazyPrediction:
+    """Answer rows whose features are bought one by one, as the trees need them.
+
+    All rows go down all trees at once, each as far as its features are known. Then the
+    feature that the most rows wait for is bought for all of them in one call, and they
+    go on, until every row is at a leaf of every tree. A row pays for the features on
+    its paths, whatever is bought first; buying what the most rows wait for only keeps
+    the number of calls low.
+
+    Parameters
+    ----------
+    forest : Forest
+        The forest.
+    fetch : callable
+        ``fetch(feature, rows)`` returns the values of one feature (an int, the number
+        of the column) for some rows (an ascending array of row numbers), in the order
+        of `rows`. It is asked at most once for any feature of any row.
+    n_rows : int
+        Number of rows; they are called 0 to ``n_rows - 1``.
+    purchases : Purchases, optional
+        What features cost. By default each costs 1.
+    finite_only : bool, default=False
+        Refuse NaN and infinite values, instead of treating them as the forest does.
+    n_jobs : int or None, default=None
+        Number of threads that put the answers together; None means one, -1 all cores.
+
+    Returns
+    -------
+    prediction : LazyPrediction
+        The answers, the same as ``forest.predict`` gives, and what they cost.
+
+    Raises
+    ------
+    ValueError
+        If an argument is wrong, or what `fetch` returns. What `fetch` itself raises
+        comes through, with a note about the purchase that failed.
+    """
+    _check_arguments(fetch, n_rows)
+    if purchases is None:
+        purchases = purchases_for(forest.n_features, forest.feature_names, None, None)
+    X, bought, n_calls = _buy(forest, fetch, n_rows, finite_only)
+    probabilities = None
+    if forest.classes is not None:
+        probabilities = forest.predict_proba(X, n_jobs)
+    return LazyPrediction(
+        labels=forest.predict(X, n_jobs),
+        probabilities=probabilities,
+        cost=cost_of(bought, purchases),
+        bought=bought,
+        n_calls=n_calls,
+    )
+
+
+def cost_of(bought: NDArray[np.bool_], purchases: Purchases) -> NDArray[np.float64]:
+    """Return what each row pays for its features.
+
+    Parameters
+    ----------
+    bought : ndarray of shape (n_rows, n_features), dtype=bool
+        Which features each row buys.
+    purchases : Purchases
+        What they cost. Features that are bought together are paid for once.
+    """
+    cost = np.zeros(len(bought))
+    for item, each in enumerate(purchases.cost):
+        columns = np.flatnonzero(purchases.item_of_column == item)
+        cost += each * bought[:, columns].any(axis=1)
+    return cost
+
+
+def _check_arguments(fetch: Any, n_rows: Any) -> None:
+    if not callable(fetch):
+        msg = (
+            f"fetch must be callable, got {type(fetch).__name__}. Pass a function that "
+            "takes the number of a feature and an array of row numbers, and returns "
+            "their values."
+        )
+        raise InvalidArgumentError(msg)
+    if isinstance(n_rows, bool) or not isinstance(n_rows, Integral) or n_rows < 0:
+        msg = (
+            f"n_rows must be an integer of at least 0, got {n_rows!r}. Pass how many "
+            "rows are to be answered."
+        )
+        raise InvalidArgumentError(msg)
+
+
+def _buy(
+    forest: Forest, fetch: Fetch, n_rows: int, finite_only: bool
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], int]:
+    """Return rows as far as they were bought, which values were, and in how many calls.
+
+    The other values are zero, and no tree looks at them.
+    """
+    from spinney.pruning.lazy_kernels import walk_on
+
+    shape = (int(n_rows), forest.n_features)
+    X = np.zeros(shape)
+    bought = np.zeros(shape, dtype=bool)
+    waits = np.zeros(shape[::-1], dtype=bool)
+    n_waiting = np.zeros(forest.n_features, dtype=np.int64)
+    place = np.empty((shape[0], forest.n_trees), dtype=np.int32)
+    place[:] = forest.tree_offsets[:-1]
+    nodes = _nodes_of(forest)
+    n_calls = 0
+    walk_on(np.arange(shape[0]), X, bought, nodes, place, waits, n_waiting)
+    while n_waiting.any():
+        feature = int(n_waiting.argmax())
+        rows = np.flatnonzero(waits[feature])
+        X[rows, feature] = _fetched(forest, fetch, feature, rows, finite_only, bought)
+        n_calls += 1
+        bought[rows, feature] = True
+        waits[feature, rows] = False
+        n_waiting[feature] = 0
+        walk_on(rows, X, bought, nodes, place, waits, n_waiting)
+    return X, bought, n_calls
+
+
+def _fetched(
+    forest: Forest,
+    fetch: Fetch,
+    feature: int,
+    rows: NDArray[np.int64],
+    finite_only: bool,
+    bought: NDArray[np.bool_],
+) -> NDArray[np.floating]:
+    """Return the values of one feature, rounded as the forest rounds them."""
+    try:
+        answer = fetch(feature, rows.copy())
+    except Exception as error:
+        error.add_note(
+            f"Raised by fetch({feature}, rows) for {len(rows)} rows, after "
+            f"{int(bought.sum())} values had been bought. To keep them for another "
+            "try, let fetch remember what it returns."
+        )
+        raise
+    wanted = f"fetch({feature}, rows) must return {len(rows)} numbers, one per row"
+    try:
+        values = np.asarray(answer)
+        if values.shape == rows.shape:
+            values = as_rows(values[:, None], 1, np.dtype(forest.input_dtype))[:, 0]
+    except (TypeError, ValueError) as error:
+        msg = f"{wanted}. What came could not be read as numbers: {error}"
+        raise InvalidArgumentError(msg) from error
+    if values.shape != rows.shape:
+        msg = (
+            f"{wanted}, got an array of shape {values.shape}. Return the values in the "
+            "order of rows."
+        )
+        raise InvalidArgumentError(msg)
+    if finite_only and not np.isfinite(values).all():
+        wrong = int(np.flatnonzero(~np.isfinite(values))[0])
+        msg = (
+            f"{wanted}, none of them NaN or infinite, got {values[wrong]} for row "
+            f"{rows[wrong]}. The forest was trained without such values: return what "
+            "stood for them in training."
+        )
+        raise InvalidArgumentError(msg)
+    return values
+
+
+def _nodes_of(forest: Forest) -> Nodes:
+    """Return the nodes of a forest for the kernel."""
+    from spinney.pruning.lazy_kernels import Nodes
+
+    def given_or(array: NDArray[Any] | None, size: int, fill: int, kind: Any) -> Any:
+        if array is None:
+            array = np.full(size, fill, dtype=kind)
+            # Numba compiles anew for arrays that can be written to.
+            array.flags.writeable = False
+        return array
+
+    return Nodes(
+        feature=forest.feature,
+        threshold=forest.threshold,
+        left=forest.left,
+        right=forest.right,
+        missing_left=forest.missing_left,
+        zero_is_missing=given_or(forest.zero_is_missing, forest.n_nodes, 0, np.bool_),
+        category_set=given_or(forest.category_set, forest.n_nodes, -1, np.int32),
+        category_offsets=given_or(forest.category_offsets, 1, 0, np.int64),
+        category_words=given_or(forest.category_words, 0, 0, np.uint32),
+        category_rule=CATEGORY_RULES.index(forest.category_rule),
+    )

@@ -1,0 +1,99 @@
+"""From a pruning problem to the pruned forest that was asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.forest import Forest
+from spinney.pruning.completion import fill_budget
+from spinney.pruning.frontier import Solver, find_chain
+from spinney.pruning.problem import PruningProblem
+from spinney.pruning.pruned import (
+    frontier_table,
+    kept_until,
+    measured_point,
+    prune_forest,
+)
+from spinney.pruning.table import Frontier, FrontierPoint
+
+
+@dataclass(frozen=True)
+class Found:
+    """A pruned forest, and the frontier it was chosen from.
+
+    Parameters
+    ----------
+    forest : Forest
+        The pruned forest.
+    point : FrontierPoint
+        What it costs and how well it does.
+    gap : float
+        By how much the mean error of a tree could be lower within the budget.
+    frontier : Frontier
+        All supported solutions.
+    until : ndarray of shape (n_nodes,), dtype=int32
+        The last point of the frontier at which each node is a split; -1 for none.
+    """
+
+    forest: Forest
+    point: FrontierPoint
+    gap: float
+    frontier: Frontier
+    until: NDArray[np.int32]
+
+
+def prune(
+    problem: PruningProblem,
+    solve: Solver,
+    *,
+    trade_off: float | None,
+    budget: float | None,
+    complete: bool,
+    progress: Callable[[float], None],
+) -> Found:
+    """Find the frontier, and the forest for a trade-off or a budget.
+
+    Parameters
+    ----------
+    problem : PruningProblem
+        The problem.
+    solve : callable
+        Finds the best splits at a trade-off.
+    trade_off, budget : float or None
+        Exactly one of them.
+    complete : bool
+        Whether to fill up a budget beyond the supported solutions.
+    progress : callable
+        Called with the share of the work that is done.
+    """
+    forest = problem.forest
+    splits = problem.splits()
+    progress(0.0)
+    chain = find_chain(splits, solve, progress=lambda share: progress(0.99 * share))
+    until = kept_until(chain, forest.n_nodes)
+    frontier = frontier_table(problem, chain, until)
+    if budget is None:
+        assert trade_off is not None  # the caller has checked
+        place = frontier.place_for_trade_off(float(trade_off))
+    else:
+        place = frontier.place_for_budget(float(budget))
+    kept = until >= place
+    point, gap = frontier[place], 0.0
+    if budget is not None and complete:
+        limit = Fraction(float(budget)) * problem.weight / problem.purchases.unit
+        # As a float, a cost just above the budget may be equal to it.
+        price = chain.prices[len(chain.steps) - place]
+        filled = fill_budget(splits, chain, max(math.floor(limit), price))
+        if filled.gain > chain.gains[len(chain.steps) - place]:
+            kept = np.zeros(forest.n_nodes, dtype=np.bool_)
+            kept[filled.node] = True
+            point = measured_point(problem, kept, point.trade_off)
+        gap = (filled.bound - filled.gain) / problem.tree_weight
+    progress(1.0)
+    return Found(prune_forest(forest, kept), point, gap, frontier, until)

@@ -1,0 +1,145 @@
+"""The frontier as a table that people can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Longer tables are shown with their first and last lines only.
+SHOWN_LINES = 20
+
+
+class FrontierPoint(NamedTuple):
+    """One pruned forest on the frontier."""
+
+    trade_off: float
+    cost: float
+    error: float
+    ensemble_error: float
+    n_nodes: int
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Frontier:
+    """All supported trade-offs between feature cost and error.
+
+    Points are sorted from the largest forest to the smallest; each forest lies inside
+    the one before it. ``frontier[i]`` is a point, and ``frontier.cost`` the column of
+    all costs.
+
+    Parameters
+    ----------
+    trade_off : ndarray of shape (n_points,)
+        The smallest trade-off (error given for a unit of cost) at which the forest is
+        the best one; it stays so up to the trade-off of the next point.
+    cost : ndarray of shape (n_points,)
+        Mean feature cost of a row.
+    error : ndarray of shape (n_points,)
+        Mean error of a single tree: what is minimised.
+    ensemble_error : ndarray of shape (n_points,)
+        Error of the forest as a whole.
+    n_nodes : ndarray of shape (n_points,)
+        Number of nodes of the forest, leaves included.
+    breakpoints : tuple of Fraction
+        `trade_off` exactly; as floats they are rounded up.
+    """
+
+    trade_off: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    error: NDArray[np.float64]
+    ensemble_error: NDArray[np.float64]
+    n_nodes: NDArray[np.int64]
+    breakpoints: tuple[Fraction, ...]
+
+    def __post_init__(self) -> None:
+        for name in FrontierPoint._fields:
+            getattr(self, name).flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.cost)
+
+    def __getitem__(self, place: int) -> FrontierPoint:
+        columns = (getattr(self, name)[place] for name in FrontierPoint._fields)
+        return FrontierPoint(*(column.item() for column in columns))
+
+    def __iter__(self) -> Iterator[FrontierPoint]:
+        return (self[place] for place in range(len(self)))
+
+    def __repr__(self) -> str:
+        lines = [f"{'':>5}" + "".join(f"{name:>16}" for name in FrontierPoint._fields)]
+        hidden = len(self) - SHOWN_LINES
+        for place in range(len(self)):
+            if hidden > 0 and place == SHOWN_LINES // 2:
+                lines.append(f"{'...':>5}   ({hidden} more)")
+            if hidden > 0 and SHOWN_LINES // 2 <= place < SHOWN_LINES // 2 + hidden:
+                continue
+            *numbers, n_nodes = self[place]
+            cells = [f"{number:>16.6g}" for number in numbers]
+            lines.append(f"{place:>5}" + "".join(cells) + f"{n_nodes:>16,}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, NDArray]:
+        """Return the columns by name, as data frames take them.
+
+        Returns
+        -------
+        columns : dict of ndarray
+            `trade_off`, `cost`, `error`, `ensemble_error` and `n_nodes`.
+        """
+        return {name: getattr(self, name) for name in FrontierPoint._fields}
+
+    def place_for_budget(self, budget: float) -> int:
+        """Return the point with the least error among those that a budget allows.
+
+        Parameters
+        ----------
+        budget : float
+            Mean feature cost of a row, not negative.
+
+        Returns
+        -------
+        place : int
+            Place of the point.
+        """
+        return int(np.argmax(self.cost <= budget))
+
+    def place_for_trade_off(self, trade_off: float | Fraction) -> int:
+        """Return the point that is best at a trade-off, the smaller forest if tied.
+
+        Parameters
+        ----------
+        trade_off : float or Fraction
+            Error given for a unit of cost, not negative.
+
+        Returns
+        -------
+        place : int
+            Place of the point.
+        """
+        exact = Fraction(trade_off)
+        return sum(breakpoint <= exact for breakpoint in self.breakpoints) - 1
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw both errors over the cost; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            Where it was drawn.
+        """
+        from spinney.pruning.plotting import plot_frontier
+
+        return plot_frontier(self, ax)

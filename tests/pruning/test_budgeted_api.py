@@ -1,0 +1,20 @@
+"""BudgetedForestClassifier keeps the conventions of scikit-learn."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from spinney.pruning.budgeted import BudgetedForestClassifier
+
+
+# The checks train on all sorts of rows, some too hard for any budget.
+@pytest.mark.filterwarnings("ignore:A single tree costs")
+@parametrize_with_checks(
+    [
+        BudgetedForestClassifier(max_trees=10),
+        BudgetedForestClassifier(max_trees=10, budget=4.0, impurity_threshold=1),
+    ]
+)
+def test_scikit_learns_common_checks_pass(estimator, check):
+    check(estimator)
