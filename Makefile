@@ -14,8 +14,10 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --disable-pip-version
 # with one each they do not wait for one another.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 PARALLEL = -n auto --maxprocesses 4
+TESTS_OF_KERNELS = tests/runtime tests/sequential tests/test_policy.py \
+    tests/test_recursion.py tests/ordering tests/cascade tests/anytime tests/pruning
 
-.PHONY: help demo test slow lint format compare clean
+.PHONY: help demo test slow lint format compare papers clean
 
 help:
 	@echo "make demo    show on a small data set what spinney does"
@@ -24,6 +26,7 @@ help:
 	@echo "make lint    ruff and mypy only"
 	@echo "make format  let ruff put the code into shape"
 	@echo "make compare measure spinney beside other engines, twenty minutes"
+	@echo "make papers  the papers' tables and figures measured again, hours"
 	@echo "make clean   remove .venv and everything that was built"
 
 demo: $(VENV)/ready-for-demo
@@ -35,7 +38,7 @@ test: lint
 	$(PYTEST) $(PARALLEL)
 # Once more as plain Python, where an index out of range is an error and not a
 # wrong number.
-	NUMBA_DISABLE_JIT=1 $(PYTEST) $(PARALLEL) tests/runtime tests/sequential
+	NUMBA_DISABLE_JIT=1 $(PYTEST) $(PARALLEL) $(TESTS_OF_KERNELS)
 
 slow: $(VENV)/ready-for-test
 # pytest ends with 5 if no test is marked so.
@@ -53,6 +56,14 @@ format: $(VENV)/ready-for-test
 compare: $(VENV)/ready-for-test
 	@$(PIP_INSTALL) -r benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.compare.run
+
+# SPINNEY_DATA names a folder of data sets; without it they come from OpenML.
+papers: $(VENV)/ready-for-test
+	$(BIN)/python -m benchmarks.papers.solver_speed
+	$(BIN)/python -m benchmarks.papers.sequential
+	$(BIN)/python -m benchmarks.papers.cascade
+	$(BIN)/python -m benchmarks.papers.anytime
+	$(BIN)/python -m benchmarks.papers.pruning
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

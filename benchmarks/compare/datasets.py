@@ -84,12 +84,12 @@ def _from_openml(name: str) -> tuple[NDArray, NDArray, int | None]:
         raise ValueError(msg)
     number, n_train = OPENML[name]
     table = fetch_openml(data_id=number, as_frame=True)
-    columns = [_as_numbers(table.data[column]) for column in table.data.columns]
+    columns = [as_numbers(table.data[column]) for column in table.data.columns]
     labels = np.unique(table.target.astype(str), return_inverse=True)[1]
     return np.column_stack(columns), labels, n_train
 
 
-def _as_numbers(column) -> NDArray[np.float32]:
+def as_numbers(column) -> NDArray[np.float32]:
     """Return a column as numbers; a missing category is a category of its own."""
     if column.dtype.kind in "fiub":
         return column.to_numpy(dtype=np.float32)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from spinney.errors import FormatError, InvalidArgumentError
-from spinney.estimator import EnsembleClassifier, unwrapped
+from spinney.estimator import unwrapped
 from spinney.file_container import Arrays, Settings
 from spinney.file_parts import (
     forest_from_parts,
@@ -24,18 +26,19 @@ from spinney.file_parts import (
     texts_to_arrays,
 )
 from spinney.forest import Forest
+from spinney.guarantee import Certificate
 from spinney.policy import Policy
 from spinney.runtime import ExitRule
 
 PREFIX = "forest."
 
 
-def classifier_to_parts(classifier: EnsembleClassifier) -> tuple[Settings, Arrays]:
+def classifier_to_parts(classifier: BaseEstimator) -> tuple[Settings, Arrays]:
     """Return what all classifiers have: parameters, forest, names of columns.
 
     Parameters
     ----------
-    classifier : EnsembleClassifier
+    classifier : classifier of spinney
         Fitted.
 
     Returns
@@ -44,7 +47,7 @@ def classifier_to_parts(classifier: EnsembleClassifier) -> tuple[Settings, Array
         To be completed by what is special about the classifier.
     """
     check_is_fitted(classifier)
-    model = unwrapped(classifier.estimator_)
+    model = unwrapped(getattr(classifier, "estimator_", None))
     if isinstance(model, Pipeline) and len(model) > 1:
         msg = (
             "The model is a pipeline, and only its last step can be saved. Give "
@@ -61,7 +64,7 @@ def classifier_to_parts(classifier: EnsembleClassifier) -> tuple[Settings, Array
         raise TypeError(msg)
     forest_settings, forest_arrays = forest_to_parts(forest)
     parameters = classifier.get_params(deep=False)
-    del parameters["estimator"]
+    parameters.pop("estimator", None)
     settings: Settings = {
         "forest": forest_settings,
         "parameters": {name: _plain(name, value) for name, value in parameters.items()},
@@ -73,7 +76,7 @@ def classifier_to_parts(classifier: EnsembleClassifier) -> tuple[Settings, Array
 
 
 def classifier_from_parts(
-    kind: type[EnsembleClassifier], settings: Settings, arrays: Arrays
+    kind: type[BaseEstimator], settings: Settings, arrays: Arrays
 ) -> Any:
     """Take a classifier out of settings and arrays, as far as all are alike.
 
@@ -86,9 +89,9 @@ def classifier_from_parts(
 
     Returns
     -------
-    classifier : EnsembleClassifier
-        With parameters, `estimator_`, `forest_`, `classes_`, `n_features_in_` and,
-        if there were any, `feature_names_in_`.
+    classifier : object of class `kind`
+        With parameters, `estimator_` if there is such a parameter, `forest_`,
+        `classes_`, `n_features_in_` and, if there were any, `feature_names_in_`.
     """
     forest_settings = take_setting(settings, "forest", dict)
     forest_arrays = {
@@ -106,8 +109,11 @@ def classifier_from_parts(
     if set(parameters) != wanted:
         msg = f"its parameters must be {sorted(wanted)}"
         raise FormatError(msg)
-    classifier = kind(FrozenEstimator(forest), **parameters)
-    classifier.estimator_ = classifier.estimator
+    if "estimator" in kind._get_param_names():
+        parameters["estimator"] = FrozenEstimator(forest)
+    classifier = kind(**parameters)
+    if "estimator" in parameters:
+        classifier.estimator_ = parameters["estimator"]
     classifier.forest_ = forest
     classifier.classes_ = forest.classes_
     classifier.n_features_in_ = forest.n_features
@@ -149,6 +155,25 @@ def policy_from_parts(forest: Forest, settings: Settings, arrays: Arrays) -> Pol
         return Policy(forest, counting, order, rule)
     except InvalidArgumentError as error:
         raise FormatError(str(error).rstrip(".")) from error
+
+
+def certificate_to_setting(certificate: Certificate | None) -> Settings | None:
+    """Return what is proven about a classifier as one setting, null if nothing is."""
+    return None if certificate is None else asdict(certificate)
+
+
+def take_certificate(settings: Settings) -> Certificate | None:
+    """Take out of settings what is proven about a classifier, if anything is."""
+    if "certificate" in settings and settings["certificate"] is None:
+        return settings.pop("certificate")
+    parts = take_setting(settings, "certificate", dict)
+    kinds = {
+        field.name: int if field.name.startswith("n_") else float
+        for field in fields(Certificate)
+    }
+    values = {name: take_setting(parts, name, kind) for name, kind in kinds.items()}
+    refuse_leftovers(parts, {})
+    return Certificate(**values)
 
 
 def _plain(name: str, value: Any) -> Any:

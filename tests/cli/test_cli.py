@@ -15,7 +15,7 @@ import spinney
 from spinney.cli.app import app
 
 COMMAND = Path(sys.executable).with_name("spinney")
-SUBCOMMANDS = ("demo", "strategy", "warm-up")
+SUBCOMMANDS = ("anytime", "demo", "prune", "strategy", "warm-up")
 
 RESULT = {
     "spinney": "0.0",

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_classification
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 
 import spinney
@@ -35,11 +35,34 @@ def sequential(X, y, **parameters):
     ).fit(X)
 
 
+def cascade(X, y, **parameters):
+    model = GradientBoostingClassifier(n_estimators=8, max_depth=2, random_state=0)
+    return spinney.CascadeClassifier(
+        FrozenEstimator(model.fit(X, y)),
+        max_disagreement=0.05,
+        random_state=0,
+        **parameters,
+    ).fit(X)
+
+
+def on_forest(kind, X, y, **parameters):
+    model = RandomForestClassifier(4, max_depth=3, random_state=0).fit(X, y)
+    return kind(FrozenEstimator(model), **parameters).fit(X, y)
+
+
 MAKERS = {
     "hard votes, two classes": lambda: sequential(X2, Y2, voting="hard"),
     "hard votes, three classes": lambda: sequential(X3, Y3, voting="hard"),
     "soft votes, two classes": lambda: sequential(X2, Y2, voting="soft"),
     "soft votes, three classes": lambda: sequential(X3, Y3, voting="soft"),
+    "cascade, two classes": lambda: cascade(X2, Y2),
+    "cascade, three classes": lambda: cascade(X3, Y3),
+    "cascade of Fan et al.": lambda: cascade(X2, Y2, rule="fan", order="natural"),
+    "anytime": lambda: on_forest(spinney.AnytimeForestClassifier, X3, Y3),
+    "pruned": lambda: on_forest(spinney.FeatureCostPruner, X3, Y3, budget=2.0),
+    "budgeted": lambda: spinney.BudgetedForestClassifier(
+        max_trees=3, random_state=0
+    ).fit(X3, Y3),
 }
 
 
@@ -70,13 +93,15 @@ def loads(path, blob, rows):
     assert len(labels) == len(rows)
     assert set(labels.tolist()) <= set(classifier.classes_.tolist())
     assert one[0] == labels[0]
+    if hasattr(classifier, "feature_cost"):
+        assert classifier.feature_cost(rows).shape == (len(rows),)
     return True
 
 
 def own_arrays(blob):
-    """Names of the arrays that are not the forest's."""
+    """Names of the arrays that are not those of a forest."""
     names = set(split(blob)[0]) - {"__metadata__"}
-    return sorted(name for name in names if not name.startswith("forest."))
+    return sorted(name for name in names if not name.startswith(("forest.", "full.")))
 
 
 def test_what_was_saved_loads(made):

@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from spinney._version import __version__
+from spinney.cli.anytime import anytime
 from spinney.cli.demo import demo
+from spinney.cli.prune import prune
 from spinney.cli.strategy import strategy
 from spinney.cli.warm_up import warm_up
 
@@ -25,6 +27,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog="Example: spinney demo --json")(demo)
+app.command(epilog="Example: spinney prune model.txt rows.csv --target y --budget 12")(
+    prune
+)
+app.command(epilog="Example: spinney anytime model.txt rows.csv --target y")(anytime)
 app.command(epilog="Example: spinney strategy -n 101 --objective minimax")(strategy)
 app.command("warm-up", epilog="Example: RUN spinney warm-up")(warm_up)
 

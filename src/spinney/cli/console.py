@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from spinney.atomic_write import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 OutputAsJson = Annotated[
     bool, typer.Option("--json", help="Print the result as one JSON document.")
@@ -25,6 +33,27 @@ BAD_INPUT = 2
 def output(*, quiet: bool) -> Console:
     """Return the console for people: standard output, or nowhere if `quiet`."""
     return Console(quiet=quiet, highlight=False)
+
+
+@contextmanager
+def progress_bar(console: Console, what: str) -> Iterator[Callable[[float], None]]:
+    """Show a bar while something goes on, and take it away afterwards.
+
+    Yields what is to be called with the share of the work that is done.
+    """
+    columns = (TextColumn(what), BarColumn(), TimeElapsedColumn())
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task(what, total=1.0)
+        yield lambda share: bar.update(task, completed=share)
+
+
+def save_figure(ax: Axes, path: Path) -> None:
+    """Write a drawing to a file, whole or not at all."""
+    picture = BytesIO()
+    kind = path.suffix.lstrip(".") or "svg"
+    ax.get_figure(root=True).savefig(picture, format=kind)  # type: ignore[union-attr]
+    write_atomically(str(path), [picture.getvalue()])
 
 
 def complain(message: str) -> None:

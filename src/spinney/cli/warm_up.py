@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
 
 import typer
 from rich.table import Table
@@ -25,14 +29,12 @@ def warm_up(
         start = time.perf_counter()
         console.print("Compiling; on a new machine this takes a minute or two ...")
         from spinney import runtime
-        from spinney.sequential.optimal import OBJECTIVES, optimal_strategy
 
         kernels = runtime.warm_up()
-        for objective in OBJECTIVES:
+        for name, use in _uses().items():
             begin = time.perf_counter()
-            optimal_strategy(11, 0.01, objective=objective)
-            took = time.perf_counter() - begin
-            kernels.append((f"strategies, {objective}", took))
+            use()
+            kernels.append((name, time.perf_counter() - begin))
         seconds = time.perf_counter() - start
         folders = _cache_folders()
         if as_json:
@@ -52,6 +54,52 @@ def warm_up(
             console.print(f"Kept in {folder}", soft_wrap=True)
         if not folders:
             console.print("Nothing was compiled: NUMBA_DISABLE_JIT is set.")
+
+
+def _uses() -> dict[str, Callable[[], object]]:
+    """Return small uses of everything that is compiled, by name."""
+    import numpy as np
+    from sklearn.datasets import load_iris
+    from sklearn.ensemble import RandomForestClassifier
+
+    import spinney
+    from spinney.sequential.optimal import OBJECTIVES
+
+    X, y = load_iris(return_X_y=True)
+    X = X.astype(np.float32)
+    two = y < 2
+    models = {
+        "two classes": (RandomForestClassifier(5).fit(X[two], y[two]), X[two], y[two]),
+        "several classes": (RandomForestClassifier(5).fit(X, y), X, y),
+    }
+    uses: dict[str, Callable[[], object]] = {}
+    for objective in OBJECTIVES:
+        uses[f"strategies, {objective}"] = partial(
+            spinney.optimal_strategy, 11, 0.01, objective=objective
+        )
+
+    def use(make: Callable[[Any], Any], model: Any, rows: Any, labels: Any) -> None:
+        classifier = make(spinney.read_model(model)).fit(rows, labels)
+        classifier.predict(rows)
+        if hasattr(classifier, "session"):
+            classifier.session(rows[0]).step(1)
+            classifier.predict_within(rows, 1.0)
+
+    kinds: dict[str, Callable[[Any], Any]] = {
+        "hard votes": partial(spinney.SequentialVotingClassifier, voting="hard"),
+        "soft votes": partial(spinney.SequentialVotingClassifier, voting="soft"),
+        "cascade": spinney.CascadeClassifier,
+        "anytime": spinney.AnytimeForestClassifier,
+    }
+    if find_spec("ortools") is not None:
+        kinds["pruning"] = partial(spinney.FeatureCostPruner, trade_off=0.001)
+    for words, example in models.items():
+        for kind, make in kinds.items():
+            uses[f"{kind}, {words}"] = partial(use, make, *example)
+    uses["budgeted forests"] = partial(
+        spinney.BudgetedForestClassifier(budget=4.0, max_trees=2).fit, X, y
+    )
+    return uses
 
 
 def _cache_folders() -> list[str]:

@@ -1,0 +1,14 @@
+"""Forests that can be stopped after any single step and still answer."""
+
+from __future__ import annotations
+
+from spinney.anytime.classifier import AnytimeForestClassifier
+from spinney.anytime.orders import ORDERS, normalised_mean_accuracy
+from spinney.anytime.session import AnytimeSession
+
+__all__ = [
+    "ORDERS",
+    "AnytimeForestClassifier",
+    "AnytimeSession",
+    "normalised_mean_accuracy",
+]

@@ -1,0 +1,35 @@
+"""Anytime classifiers in files."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spinney.anytime.classifier import AnytimeForestClassifier
+from spinney.errors import FormatError, SpinneyError
+from spinney.file_classifiers import classifier_from_parts, classifier_to_parts
+from spinney.file_container import Arrays, Settings
+from spinney.file_parts import take_array
+from spinney.files import Kind, register
+
+
+def to_parts(classifier: AnytimeForestClassifier) -> tuple[Settings, Arrays]:
+    """Return the settings and arrays that `from_parts` makes a classifier from."""
+    settings, arrays = classifier_to_parts(classifier)
+    arrays["order"] = classifier.order_
+    return settings, arrays
+
+
+def from_parts(settings: Settings, arrays: Arrays) -> AnytimeForestClassifier:
+    """Take a classifier out of settings and arrays, trusting neither."""
+    classifier: AnytimeForestClassifier = classifier_from_parts(
+        AnytimeForestClassifier, settings, arrays
+    )
+    order = take_array(arrays, "order", np.int64, 1)
+    try:
+        classifier._take_order(order)
+    except SpinneyError as error:
+        raise FormatError(str(error).rstrip(".")) from error
+    return classifier
+
+
+register(Kind("anytime", AnytimeForestClassifier, to_parts, from_parts))

@@ -1,0 +1,406 @@
+"""Step orders by name, and how good they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from spinney.anytime.paths import Paths, leaf_numbers, paths_of
+from spinney.anytime.sums import ClassSums, class_sums
+from spinney.errors import InvalidArgumentError
+from spinney.forest import Forest
+from spinney.runtime.engine import in_threads, threads_for
+
+TREE_SEQUENCES = (
+    "natural",
+    "individual_error",
+    "error_ambiguity",
+    "reduced_error",
+    "drep",
+    "qwyc",
+)
+ORDERS = (
+    "optimal",
+    "unoptimal",
+    "forward_squirrel",
+    "backward_squirrel",
+    "random",
+    "depth",
+    "breadth",
+    *(f"depth_{name}" for name in TREE_SEQUENCES),
+    *(f"breadth_{name}" for name in TREE_SEQUENCES),
+)
+
+# Share of the rows that the quit-when-you-can sequence may decide differently.
+QWYC_MAX_DISAGREEMENT = 0.005
+
+# Rows whose states are followed together.
+CURVE_ROWS = 1024
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class OrderingRows:
+    """A forest and labelled rows, prepared for judging orders.
+
+    Usually made by `of_rows`.
+
+    Parameters
+    ----------
+    forest : Forest
+        A classifier.
+    rows : ndarray of shape (n_rows, n_features)
+        Rows as the forest's engine makes them.
+    labels : ndarray of shape (n_rows,), dtype=int64
+        The right classes, as indices.
+    sums : ClassSums
+        What the nodes add.
+    paths : Paths
+        The paths of the forest.
+    leaf : ndarray of shape (n_trees, n_rows), dtype=int32
+        Number of the leaf at which each row ends in each tree.
+    """
+
+    forest: Forest
+    rows: NDArray[np.floating]
+    labels: NDArray[np.int64]
+    sums: ClassSums
+    paths: Paths
+    leaf: NDArray[np.int32]
+
+    @classmethod
+    def of_rows(
+        cls, forest: Forest, X: ArrayLike, y: ArrayLike, n_jobs: int | None = None
+    ) -> OrderingRows:
+        """Prepare rows.
+
+        Parameters
+        ----------
+        forest : Forest
+            A classifier with values at its inner nodes.
+        X : array-like of shape (n_rows, n_features)
+            Rows, at least one.
+        y : array-like of shape (n_rows,)
+            Their classes, as indices.
+        n_jobs : int or None, default=None
+            Number of threads; None means one, -1 all cores.
+        """
+        sums = class_sums(forest)
+        rows = forest.engine.rows(X)
+        labels = np.array(y, dtype=np.int64)
+        if labels.shape != (len(rows),):
+            msg = (
+                f"y must have one label for each of the {len(rows)} rows, got shape "
+                f"{labels.shape}."
+            )
+            raise InvalidArgumentError(msg)
+        if len(rows) == 0:
+            msg = "An order needs rows to be judged by, got none. Pass some rows."
+            raise InvalidArgumentError(msg)
+        paths = paths_of(forest)
+        leaf = leaf_numbers(forest, paths, rows, n_jobs)
+        return cls(forest, rows, labels, sums, paths, leaf)
+
+    def correct_along(
+        self, order: NDArray[np.int64], n_jobs: int | None = None
+    ) -> NDArray[np.int64]:
+        """Return how many rows are right in every state along an order.
+
+        Parameters
+        ----------
+        order : ndarray of shape (n_steps,), dtype=int64
+            Tree to step in.
+        n_jobs : int or None, default=None
+            Number of threads; None means one, -1 all cores.
+
+        Returns
+        -------
+        correct : ndarray of shape (n_steps + 1,), dtype=int64
+            The initial state first.
+        """
+        from spinney.anytime.search_kernels import count_along
+
+        paths = self.paths
+        values = self.sums.by_class()
+        change = values - values[paths.parent]
+        start = self.sums.at_roots()
+        shares: list[NDArray[np.int64]] = []
+
+        def count(begin: int, end: int) -> None:
+            counts = np.zeros(len(order) + 1, dtype=np.int64)
+            for first in range(begin, end, CURVE_ROWS):
+                labels = self.labels[first : min(end, first + CURVE_ROWS)]
+                count_along(
+                    order,
+                    paths.left,
+                    paths.right,
+                    paths.boundary,
+                    self.leaf,
+                    first,
+                    change,
+                    labels,
+                    np.repeat(paths.root[:, None], len(labels), axis=1),
+                    np.tile(start, (len(labels), 1)),
+                    counts,
+                )
+            shares.append(counts)
+
+        in_threads(count, len(self.labels), threads_for(len(self.labels), n_jobs))
+        return np.sum(shares, axis=0) + self._forest_decides(order)
+
+    @cached_property
+    def _close_calls(self) -> list[tuple[NDArray[np.int64], int]]:
+        """Rows that the forest itself decides otherwise than the sums.
+
+        Its rounded sums may break a tie that is one in whole numbers. For each such
+        row: how deep its leaves are, and whether a right answer is won or lost.
+        """
+        values = self.sums.by_class()
+        nodes = self.forest.leaves(self.rows)
+        totals = np.tile(self.sums.base, (len(nodes), 1))
+        for tree in range(self.forest.n_trees):
+            totals += values[nodes[:, tree]]
+        close = self.sums.close_calls(totals)
+        winner = totals[close].argmax(axis=1)
+        own = self.forest.winners(self.forest.engine.raw(self.rows[close]))
+        labels = self.labels[close]
+        gain = (own == labels).astype(np.int64) - (winner == labels)
+        return [
+            (self.paths.level[nodes[close[i]]].astype(np.int64), int(gain[i]))
+            for i in np.flatnonzero(gain)
+        ]
+
+    def _forest_decides(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what changes because complete rows get the forest's own answer."""
+        extra = np.zeros(len(order) + 1, dtype=np.int64)
+        for depths, gain in self._close_calls:
+            # A row is complete once each tree has taken as many steps as needed.
+            missing = depths.copy()
+            last = 0
+            for k, tree in enumerate(order):
+                if missing[tree] > 0:
+                    missing[tree] -= 1
+                    last = k + 1
+            extra[last:] += gain
+        return extra
+
+
+def make_order(
+    data: OrderingRows,
+    order: str | ArrayLike,
+    *,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    on_progress: Progress | None = None,
+) -> NDArray[np.int64]:
+    """Return a step order by its name, or check one that is given.
+
+    Parameters
+    ----------
+    data : OrderingRows
+        The forest and the rows to judge orders by.
+    order : str or array-like of int
+        One of `ORDERS`, or a tree index per step.
+    random_state : int, RandomState instance or None, default=None
+        Draws the random order.
+    n_jobs : int or None, default=None
+        Number of threads; None means one, -1 all cores.
+    on_progress : callable, optional
+        Called now and then with the amount of work done and of all work, for the
+        orders that take long.
+
+    Returns
+    -------
+    order : ndarray of shape (n_steps,), dtype=int64
+        Tree to step in; every tree as often as it is deep.
+    """
+    depths = data.forest.depths
+    if not isinstance(order, str):
+        return check_order(order, depths)
+    search = (data.sums, data.paths, data.leaf, data.labels)
+    if order in ("optimal", "unoptimal"):
+        from spinney.anytime.states import optimal_steps
+
+        return optimal_steps(
+            *search,
+            worst=order == "unoptimal",
+            n_jobs=n_jobs,
+            on_progress=on_progress,
+        )
+    if order in ("forward_squirrel", "backward_squirrel"):
+        from spinney.anytime.squirrel import squirrel_steps
+
+        return squirrel_steps(
+            *search,
+            backward=order == "backward_squirrel",
+            n_jobs=n_jobs,
+            on_progress=on_progress,
+        )
+    if order == "random":
+        steps = np.repeat(np.arange(data.forest.n_trees), depths)
+        return check_random_state(random_state).permutation(steps)
+    way, _, name = order.partition("_")
+    if order in ORDERS:
+        sequence = tree_sequence(data, name or "natural")
+        return (depth_order if way == "depth" else breadth_order)(sequence, depths)
+    msg = (
+        f"order must be one of {', '.join(map(repr, ORDERS))}, or an array with a tree "
+        f"index per step; got {order!r}."
+    )
+    raise InvalidArgumentError(msg)
+
+
+def depth_order(
+    sequence: NDArray[np.int64], depths: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the order that takes each tree to its leaves before the next one.
+
+    Parameters
+    ----------
+    sequence : ndarray of shape (n_trees,)
+        All trees, in the order in which they are begun.
+    depths : ndarray of shape (n_trees,)
+        Number of levels below the root of each tree.
+    """
+    return np.repeat(sequence, depths[sequence])
+
+
+def breadth_order(
+    sequence: NDArray[np.int64], depths: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the order that takes a step in each tree in turn.
+
+    Parameters
+    ----------
+    sequence : ndarray of shape (n_trees,)
+        All trees, in the order of their turns.
+    depths : ndarray of shape (n_trees,)
+        Number of levels below the root of each tree.
+    """
+    rounds = [sequence[depths[sequence] > level] for level in range(int(depths.max()))]
+    return np.concatenate([np.empty(0, dtype=np.int64), *rounds])
+
+
+def tree_sequence(data: OrderingRows, name: str) -> NDArray[np.int64]:
+    """Return all trees in the sequence of this name.
+
+    Parameters
+    ----------
+    data : OrderingRows
+        The forest and the rows to judge trees by.
+    name : str
+        One of `TREE_SEQUENCES`.
+    """
+    forest = data.forest
+    if name == "natural":
+        return np.arange(forest.n_trees)
+    # What each tree adds to each class when it is asked alone.
+    leaves = forest.leaves(data.rows)
+    values = np.ldexp(data.sums.by_class().astype(np.float64), -data.sums.shift)
+    base = np.ldexp(data.sums.base.astype(np.float64), -data.sums.shift)
+    scores = values[leaves]
+    if name == "qwyc":
+        return _qwyc_sequence(forest, scores, base)
+    from spinney.ordering import measures
+
+    measure = {
+        "individual_error": measures.individual_error,
+        "error_ambiguity": measures.error_ambiguity,
+        "reduced_error": measures.reduced_error,
+        "drep": measures.drep,
+    }[name]
+    return measure(scores, data.labels, base=base)
+
+
+def _qwyc_sequence(
+    forest: Forest, scores: NDArray[np.float64], base: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Return the trees as quit-when-you-can asks them."""
+    from spinney.ordering.qwyc import qwyc
+    from spinney.ordering.score_table import ScoreTable
+
+    if scores.shape[2] != 2:
+        msg = (
+            "The quit-when-you-can sequence is for two classes, and this forest has "
+            f"{scores.shape[2]}. Use another one, 'drep' for example."
+        )
+        raise InvalidArgumentError(msg)
+    # The second class wins if its sum exceeds that of the first.
+    table = ScoreTable.of_scores(
+        scores[:, :, 1] - scores[:, :, 0],
+        base=float(base[1] - base[0]),
+        beta=float(np.nextafter(0.0, 1.0)),
+    )
+    return qwyc(table, QWYC_MAX_DISAGREEMENT).order
+
+
+def check_order(order: ArrayLike, depths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return an order as an array, or raise if it does not step through the forest.
+
+    Parameters
+    ----------
+    order : array-like of int
+        A tree index per step.
+    depths : ndarray of shape (n_trees,)
+        Number of levels below the root of each tree.
+    """
+    steps = np.asarray(order)
+    hint = (
+        "Every tree must be stepped in exactly as often as it is deep: order "
+        f"np.repeat(np.arange({len(depths)}), forest.depths) as you like."
+    )
+    if steps.ndim != 1 or (steps.size and steps.dtype.kind not in "iu"):
+        msg = (
+            "order must be a one-dimensional array of tree indices, got "
+            f"{steps.dtype} of shape {steps.shape}. {hint}"
+        )
+        raise InvalidArgumentError(msg)
+    if steps.size and (steps.min() < 0 or steps.max() >= len(depths)):
+        strange = steps[(steps < 0) | (steps >= len(depths))][0]
+        msg = (
+            f"order names tree {int(strange)}, and the forest has the trees 0 to "
+            f"{len(depths) - 1}. {hint}"
+        )
+        raise InvalidArgumentError(msg)
+    counts = np.bincount(steps.astype(np.int64), minlength=len(depths))
+    wrong = np.flatnonzero(counts != depths)
+    if len(wrong):
+        tree = int(wrong[0])
+        msg = (
+            f"order steps {int(counts[tree])} times in tree {tree}, which is "
+            f"{int(depths[tree])} deep. {hint}"
+        )
+        raise InvalidArgumentError(msg)
+    return np.array(steps, dtype=np.int64)
+
+
+def normalised_mean_accuracy(curve: ArrayLike) -> float:
+    """Return the mean accuracy over all states, relative to that of the last.
+
+    Parameters
+    ----------
+    curve : array-like of shape (n_steps + 1,)
+        Accuracy in every state, the initial one included.
+
+    Returns
+    -------
+    nma : float
+        1 if the final accuracy is there from the start. NaN if it is zero.
+    """
+    accuracies = np.asarray(curve, dtype=np.float64)
+    if accuracies.ndim != 1 or accuracies.size == 0:
+        msg = (
+            "curve must hold one accuracy per state, got shape "
+            f"{accuracies.shape}. Pass what accuracy_curve returns."
+        )
+        raise InvalidArgumentError(msg)
+    if accuracies[-1] == 0.0:
+        return float("nan")
+    return float(accuracies.mean() / accuracies[-1])

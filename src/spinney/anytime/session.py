@@ -1,0 +1,119 @@
+"""One row on its way through a forest."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.anytime.stepping import Stepper
+from spinney.errors import InvalidArgumentError
+
+
+class AnytimeSession:
+    """One row that is stepped, asked and resumed at will.
+
+    Made by :meth:`spinney.AnytimeForestClassifier.session`. Every step improves on what
+    is there; nothing is computed twice. ``copy.copy`` gives a session of its own that
+    goes on from the same state.
+
+    Parameters
+    ----------
+    stepper : Stepper
+        The forest and its order.
+    rows : ndarray of shape (1, n_features)
+        The row, as the forest's engine makes it.
+    """
+
+    def __init__(self, stepper: Stepper, rows: NDArray[np.floating]) -> None:
+        self._stepper = stepper
+        self._original = rows
+        block = stepper.block(rows, 0, 1)
+        self._row = block.rows[0]
+        self._place = block.place[:, 0].copy()
+        self._sums = block.sums[0]
+        self._steps_done = 0
+
+    def __copy__(self) -> AnytimeSession:
+        other = AnytimeSession.__new__(AnytimeSession)
+        other.__dict__.update(self.__dict__)
+        other._place = self._place.copy()
+        other._sums = self._sums.copy()
+        return other
+
+    # The forest and the row never change, so that a deep copy need not copy them.
+    def __deepcopy__(self, memo: dict[int, Any]) -> AnytimeSession:
+        return self.__copy__()
+
+    def __repr__(self) -> str:
+        return f"<AnytimeSession: {self.steps_done} of {self.n_steps} steps done>"
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps to the end."""
+        return self._stepper.n_steps
+
+    @property
+    def steps_done(self) -> int:
+        """Number of steps taken. Those that a leaf has made needless count too."""
+        return self._steps_done
+
+    @property
+    def done(self) -> bool:
+        """Whether all steps are taken."""
+        return self._steps_done == self.n_steps
+
+    def step(self, k: int = 1) -> AnytimeSession:
+        """Take some steps, or as many as are left.
+
+        Parameters
+        ----------
+        k : int, default=1
+            Number of steps, 0 or more.
+
+        Returns
+        -------
+        self : AnytimeSession
+            The session itself.
+        """
+        if isinstance(k, bool) or not isinstance(k, Integral) or int(k) < 0:
+            msg = (
+                f"k must be an integer, 0 or more, got {k!r}. It is the number of "
+                "steps to take."
+            )
+            raise InvalidArgumentError(msg)
+        end = min(self._steps_done + int(k), self.n_steps)
+        self._stepper.advance_row(
+            self._row, self._steps_done, end, self._place, self._sums
+        )
+        self._steps_done = end
+        return self
+
+    def predict(self) -> Any:
+        """Return the label that wins so far."""
+        forest, sums = self._stepper.forest, self._stepper.sums
+        assert forest.classes is not None
+        totals = self._sums.reshape(1, -1)
+        if len(sums.close_calls(totals)) and self._is_complete():
+            return forest.predict(self._original)[0]
+        return forest.classes[int(self._sums.argmax())]
+
+    def predict_proba(self) -> NDArray[np.floating]:
+        """Return the probability of each class so far.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_classes,)
+            In the order of `classes_`.
+        """
+        if self.done:
+            return self._stepper.forest.predict_proba(self._original)[0]
+        return self._stepper.sums.probabilities(self._sums.reshape(1, -1))[0]
+
+    def _is_complete(self) -> bool:
+        """Whether the row is at a leaf of every tree."""
+        walk = self._stepper.forest.engine.layout(self._row.dtype.type).walk
+        column = walk.link[2 * (walk.root + self._place) + 1] & walk.column_mask
+        return bool((column == len(self._row) - 1).all())

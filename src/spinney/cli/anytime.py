@@ -1,0 +1,149 @@
+"""``spinney anytime``: step orders, and how soon they make a forest right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table as TextTable
+
+from spinney.cli.console import (
+    Debug,
+    OutputAsJson,
+    Quiet,
+    output,
+    plain_errors,
+    progress_bar,
+    save_figure,
+)
+from spinney.cli.models import Data, Model, Target, Trust, labelled_rows, load_model
+from spinney.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from spinney.anytime import AnytimeForestClassifier
+
+DEFAULT_ORDERS = ["backward_squirrel", "depth", "breadth", "random"]
+
+
+def anytime(
+    model: Model,
+    data: Data,
+    target: Target = None,
+    order: Annotated[
+        list[str],
+        typer.Option(
+            "--order", help="Name of a step order; give it again for several."
+        ),
+    ] = DEFAULT_ORDERS,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write the model with the best order here."),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw accuracy over steps into this file (.svg, .png)."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Draws which rows judge, and lots.")] = 0,
+    trust: Trust = False,
+    as_json: OutputAsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Order the steps through a forest so that it may be stopped at any time.
+
+    Half of the labelled rows of DATA are used to find each order and the other half to
+    judge it: by the mean accuracy over all states, in relation to the accuracy in the
+    end (NMA).
+    """
+    with plain_errors(debug):
+        console = output(quiet=quiet or as_json)
+        found = _compared(console, model, data, target, order, seed, trust)
+        best = max(found, key=lambda name: found[name]["nma"])
+        if out is not None:
+            import spinney
+
+            spinney.save(found[best]["classifier"], out)
+        if plot is not None:
+            from spinney.anytime.plotting import plot_curves
+
+            curves = {name: facts["curve"] for name, facts in found.items()}
+            save_figure(plot_curves(curves), plot)
+        if as_json:
+            typer.echo(json.dumps(_document(found)))
+        _show(found, console)
+        for written in (out, plot):
+            if written is not None:
+                console.print(f"Written to {written}", soft_wrap=True)
+
+
+def _compared(
+    console: Console,
+    model: Path,
+    data: Path,
+    target: str | None,
+    orders: list[str],
+    seed: int,
+    trust: bool,
+) -> dict[str, dict[str, Any]]:
+    """Fit each order on one half of the rows and judge it on the other."""
+    from sklearn.frozen import FrozenEstimator
+
+    from spinney.anytime import AnytimeForestClassifier, normalised_mean_accuracy
+    from spinney.guarantee import split_rows
+
+    trained = load_model(model, trust=trust)
+    rows, labels = labelled_rows(trained, data, target)
+    if len(rows) < 2:
+        msg = f"{str(data)!r} has {len(rows)} rows, and at least two are needed."
+        raise InvalidArgumentError(msg)
+    ordered_on, judged_on = split_rows(len(rows), (1.0, 1.0), seed)
+    found: dict[str, dict[str, Any]] = {}
+    with progress_bar(console, "ordering") as show:
+        for number, name in enumerate(orders):
+            show(number / len(orders))
+            classifier: AnytimeForestClassifier = AnytimeForestClassifier(
+                FrozenEstimator(trained), order=name, random_state=seed
+            ).fit(rows[ordered_on], labels[ordered_on])
+            curve = classifier.accuracy_curve(rows[judged_on], labels[judged_on])
+            found[name] = {
+                "classifier": classifier,
+                "curve": curve,
+                "nma": normalised_mean_accuracy(curve),
+            }
+    return found
+
+
+def _document(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    return {
+        name: {
+            "normalised_mean_accuracy": facts["nma"],
+            "accuracy": facts["curve"].tolist(),
+            "order": facts["classifier"].order_.tolist(),
+        }
+        for name, facts in found.items()
+    }
+
+
+def _show(found: dict[str, dict[str, Any]], console: Console) -> None:
+    """Print how good each order is, the best first."""
+    table = TextTable(title="Step orders, on rows kept back", title_justify="left")
+    table.add_column("order")
+    for heading in ("NMA", "after 1/10 of the steps", "after 1/2", "in the end"):
+        table.add_column(heading, justify="right")
+    for name in sorted(found, key=lambda name: -found[name]["nma"]):
+        curve = found[name]["curve"]
+        n_steps = len(curve) - 1
+        table.add_row(
+            name,
+            f"{found[name]['nma']:.4f}",
+            f"{curve[n_steps // 10]:.2%}",
+            f"{curve[n_steps // 2]:.2%}",
+            f"{curve[-1]:.2%}",
+        )
+    console.print(table)
+    console.print(
+        "NMA: mean accuracy over all states, divided by the accuracy in the end."
+    )

@@ -1,0 +1,182 @@
+"""``spinney prune``: cut off what costs more in features than it gains."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table as TextTable
+
+from spinney.cli.console import (
+    Debug,
+    OutputAsJson,
+    Quiet,
+    output,
+    plain_errors,
+    progress_bar,
+    save_figure,
+)
+from spinney.cli.models import Data, Model, Target, Trust, labelled_rows, load_model
+from spinney.errors import FormatError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from spinney.pruning import FeatureCostPruner
+
+# Points of the frontier to print.
+N_POINTS = 16
+
+
+def prune(
+    model: Model,
+    data: Data,
+    target: Target = None,
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON file with the cost of each feature, by its name or as a list. "
+            "What it does not name costs 1, as everything does without it."
+        ),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Largest mean feature cost of a row.")
+    ] = None,
+    trade_off: Annotated[
+        float | None, typer.Option(help="Error that a unit of cost is worth.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write the pruned model to this file."),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw cost against error into this file (.svg, .png)."),
+    ] = None,
+    trust: Trust = False,
+    as_json: OutputAsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Prune a forest whose features cost something.
+
+    Prints all supported trade-offs between the mean feature cost of a row and the
+    error, on the labelled rows of DATA, which the model should not have been trained
+    on. With --budget or --trade-off one of them is chosen, and -o writes it.
+    """
+    with plain_errors(debug):
+        console = output(quiet=quiet or as_json)
+        if budget is None and trade_off is None and out is not None:
+            msg = "To write a pruned model, choose one with --budget or --trade-off."
+            raise InvalidArgumentError(msg)
+        pruner = _pruned(console, model, data, target, costs, budget, trade_off, trust)
+        chosen = budget is not None or trade_off is not None
+        if out is not None:
+            import spinney
+
+            spinney.save(pruner, out)
+        if plot is not None:
+            _draw(pruner, plot, chosen)
+        if as_json:
+            typer.echo(json.dumps(_document(pruner, chosen)))
+        _show(pruner, chosen, console)
+        for written in (out, plot):
+            if written is not None:
+                console.print(f"Written to {written}", soft_wrap=True)
+
+
+def _pruned(
+    console: Console,
+    model: Path,
+    data: Path,
+    target: str | None,
+    costs: Path | None,
+    budget: float | None,
+    trade_off: float | None,
+    trust: bool,
+) -> FeatureCostPruner:
+    from sklearn.frozen import FrozenEstimator
+
+    from spinney.pruning import FeatureCostPruner
+
+    trained = load_model(model, trust=trust)
+    rows, labels = labelled_rows(trained, data, target)
+    with progress_bar(console, "pruning") as show:
+        pruner = FeatureCostPruner(
+            FrozenEstimator(trained),
+            feature_costs=_feature_costs(costs),
+            budget=budget,
+            trade_off=0.0 if budget is None and trade_off is None else trade_off,
+            verbose=show,
+        ).fit(rows, labels)
+    # The bar is over, and no file could hold it.
+    pruner.set_params(verbose=False)
+    return pruner
+
+
+def _feature_costs(path: Path | None) -> Any:
+    """Return the costs in a JSON file."""
+    if path is None:
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, UnicodeDecodeError) as error:
+        msg = f"{str(path)!r} must be a JSON file of costs by feature: {error}"
+        raise FormatError(msg) from error
+
+
+def _draw(pruner: FeatureCostPruner, path: Path, chosen: bool) -> None:
+    ax = pruner.frontier_.plot()
+    if chosen:
+        ax.axvline(pruner.point_.cost, color="grey", linestyle=":", label="chosen")
+        ax.legend()
+    save_figure(ax, path)
+
+
+def _document(pruner: FeatureCostPruner, chosen: bool) -> dict[str, Any]:
+    frontier = pruner.frontier_
+    return {
+        "frontier": {
+            name: column.tolist() for name, column in frontier.to_dict().items()
+        },
+        "chosen": pruner.point_._asdict() if chosen else None,
+    }
+
+
+def _show(pruner: FeatureCostPruner, chosen: bool, console: Console) -> None:
+    """Print the frontier for people, and the point that was chosen."""
+    frontier = pruner.frontier_
+    table = TextTable(title="Supported trade-offs", title_justify="left")
+    for heading in (
+        "trade-off",
+        "mean feature cost",
+        "mean error of a tree",
+        "error of the forest",
+        "nodes",
+    ):
+        table.add_column(heading, justify="right")
+    every = max(1, -(-len(frontier) // N_POINTS))
+    places = sorted({*range(0, len(frontier), every), len(frontier) - 1})
+    for place in places:
+        point = frontier[place]
+        table.add_row(
+            f"{point.trade_off:.4g}",
+            f"{point.cost:.4g}",
+            f"{point.error:.2%}",
+            f"{point.ensemble_error:.2%}",
+            f"{point.n_nodes:,}",
+        )
+    console.print(table)
+    if every > 1:
+        console.print(
+            f"{len(places)} of {len(frontier)} points are shown; --json has them all."
+        )
+    if chosen:
+        point = pruner.point_
+        console.print(
+            f"Chosen: mean feature cost {point.cost:.4g}, error of the forest "
+            f"{point.ensemble_error:.2%}, {point.n_nodes:,} nodes (unpruned: "
+            f"{pruner.full_forest_.n_nodes:,})."
+        )
+    console.print("Costs and errors are those of the rows given.")
