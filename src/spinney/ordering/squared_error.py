@@ -68,9 +68,10 @@ def greedy_mse(
     left = np.ones(n_trees, dtype=bool)
     order = np.empty(n_trees, dtype=np.int64)
     for step in range(n_trees):
-        share = 1.0 / (step + 1) if aggregation == "mean" else 1.0
-        # Squared error with each tree in addition, less what is the same for all.
-        errors = share * (2.0 * with_sum + squares) - 2.0 * with_target
+        # Squared error with each tree in addition, less what is the same for all; a
+        # mean times the number of trees, so that nothing is divided and ties are exact.
+        n_averaged = step + 1 if aggregation == "mean" else 1
+        errors = 2.0 * with_sum + squares - 2.0 * n_averaged * with_target
         errors[~left] = np.inf
         order[step] = chosen = int(np.argmin(errors))
         left[chosen] = False

@@ -82,7 +82,7 @@ def read_model(model: Any) -> Forest:
         return model
     if isinstance(model, (str, os.PathLike)):
         return _read_file(Path(model))
-    if type(model).__module__.startswith("spinney.pruning."):
+    if str(type(model).__module__).startswith("spinney.pruning."):
         # These answer as their forest does, which is all there is to read.
         check_is_fitted(model)
         return model.forest_
