@@ -164,8 +164,9 @@ class EnsembleClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         codes = order[np.minimum(places, len(classes) - 1)]
         strange = classes[codes] != y
         if np.any(strange):
+            first = np.asarray(y)[strange][:1].tolist()[0]
             msg = (
-                f"y holds the label {np.asarray(y)[strange][0]!r}, which the model "
+                f"y holds the label {first!r}, which the model "
                 f"does not know; its classes are {_shortened(classes)}. Pass labels "
                 "as the model was trained with."
             )
