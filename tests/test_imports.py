@@ -32,7 +32,7 @@ LAYERS = (
         "file_parts",
     },
     {"forest"},
-    {"invariants", "rows", "links", "errors", "atomic_write", "_version"},
+    {"invariants", "rows", "links", "errors", "progress", "atomic_write", "_version"},
 )
 ROOMS = LAYERS[4]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import reference
 import strategies
-from spinney.policy import Policy, positive_from, scoring_forest, tree_scores
+from spinney.policy import Policy, positive_from, scoring_forest
 from spinney.runtime import ExitRule
 
 WITHOUT_JIT = bool(numba.config.DISABLE_JIT)
@@ -179,13 +179,13 @@ def test_zero_rows_give_zero_answers():
     assert classes.shape == counts.shape == (0,)
 
 
-def test_tree_scores_add_up_to_what_the_forest_decides_by():
+def test_scores_add_up_to_what_the_forest_decides_by():
     forest = strategies.random_forest(5, n_trees=7, task="mean classes", n_outputs=2)
     X = strategies.random_rows(forest, 50)
-    margin = tree_scores(forest, "scores", X).sum(axis=1)
+    margin = scoring_forest(forest, "scores").scores(X).sum(axis=1)
     raw = forest.decision_function(X)
     np.testing.assert_allclose(margin, (raw[:, 1] - raw[:, 0]) / 2, atol=1e-12)
-    votes = tree_scores(forest, "votes", X).sum(axis=1)
+    votes = scoring_forest(forest, "votes").scores(X).sum(axis=1)
     assert np.array_equal(votes, (forest.votes(X) == 1).sum(axis=1))
     assert positive_from(forest, "votes") == 4
 

@@ -28,7 +28,7 @@ class Policy:
         Tree indices in the order in which they are asked.
     rule : ExitRule
         When a row may leave. With two classes it sees one sum: the number of votes
-        for the second class, or the score as `tree_scores` gives it; with more, one
+        for the second class, or the score as `scoring_forest` has it; with more, one
         sum per class.
 
     Attributes
@@ -256,27 +256,3 @@ def scoring_forest(forest: Forest, counting: str) -> Forest:
         decision_threshold=0.0,
         decides_by="raw",
     )
-
-
-def tree_scores(
-    forest: Forest, counting: str, X: ArrayLike, n_jobs: int | None = None
-) -> NDArray[np.float64]:
-    """Return what each tree adds to the sums that a rule sees.
-
-    Parameters
-    ----------
-    forest : Forest
-        A classifier.
-    counting : {"votes", "scores"}
-        What is added up.
-    X : array-like of shape (n_rows, n_features)
-        Rows.
-    n_jobs : int or None, default=None
-        Number of threads.
-
-    Returns
-    -------
-    scores : ndarray of shape (n_rows, n_trees) or (n_rows, n_trees, n_classes)
-        In the order of the trees of the forest.
-    """
-    return scoring_forest(forest, counting).scores(X, n_jobs)

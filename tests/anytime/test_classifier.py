@@ -417,3 +417,17 @@ def test_what_a_reader_gives_is_enough(fitted):
     model, anytime = fitted
     forest = read_model(model)
     assert (forest.depths == np.bincount(anytime.order_)).all()
+
+
+def test_progress_never_goes_back_and_ends_at_1(capsys):
+    X, y = datasets.bundled("breast_cancer")
+    model = RandomForestClassifier(12, max_depth=4, random_state=0).fit(X, y)
+    shares = []
+    AnytimeForestClassifier(FrozenEstimator(model), verbose=shares.append).fit(X, y)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    assert len(shares) > 2
+    AnytimeForestClassifier(FrozenEstimator(model), verbose=True).fit(X, y)
+    assert "ordering [########################################] 100%" in (
+        capsys.readouterr().err
+    )

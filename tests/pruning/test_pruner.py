@@ -23,8 +23,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import datasets
 from spinney import read_model
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
+from spinney.progress import TextBar
 from spinney.pruning import FeatureCostPruner
-from spinney.pruning.progress import TextBar
 
 pytest.importorskip("ortools")
 
@@ -409,7 +409,7 @@ def test_the_bar_is_drawn_on_standard_error(cancer, capsys):
     drawn = capsys.readouterr()
     assert drawn.out == ""
     assert drawn.err.endswith("100%\n")
-    bar = TextBar()
+    bar = TextBar("pruning")
     bar(0.5)
     bar(0.6)  # too soon to be drawn
     assert capsys.readouterr().err.count("\r") == 1

@@ -16,6 +16,7 @@ from spinney.anytime.session import AnytimeSession
 from spinney.anytime.stepping import Stepper
 from spinney.errors import InvalidArgumentError
 from spinney.estimator import EnsembleClassifier
+from spinney.progress import progress_for
 
 
 class AnytimeForestClassifier(EnsembleClassifier):
@@ -49,6 +50,9 @@ class AnytimeForestClassifier(EnsembleClassifier):
         Draws the random order, and the rows that an unfitted estimator is trained on.
     n_jobs : int or None, default=None
         Number of threads; None means one, -1 all cores.
+    verbose : bool or callable, default=False
+        Whether to draw a progress bar on standard error while the order is found; a
+        callable is given the share of the work that is done.
 
     Attributes
     ----------
@@ -113,11 +117,13 @@ class AnytimeForestClassifier(EnsembleClassifier):
         order: str | ArrayLike = "backward_squirrel",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: Any = False,
     ) -> None:
         self.estimator = estimator
         self.order = order
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> AnytimeForestClassifier:
         """Find the step order, after training the model if it is not trained.
@@ -145,9 +151,15 @@ class AnytimeForestClassifier(EnsembleClassifier):
         rows, codes = self._train_or_unwrap(X, y)
         assert codes is not None
         data = OrderingRows.of_rows(self.forest_, rows, codes, self.n_jobs)
+        show = progress_for(self.verbose, "ordering")
         order = make_order(
-            data, self.order, random_state=self.random_state, n_jobs=self.n_jobs
+            data,
+            self.order,
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
+            on_progress=lambda done, total: show(done / total),
         )
+        show(1.0)
         self._take_order(order)
         return self
 

@@ -40,6 +40,7 @@ from spinney.ordering.checks import check_choice, check_costs, check_max_disagre
 from spinney.ordering.exit_policy import never_stop
 from spinney.ordering.qwyc import EARLY_EXITS
 from spinney.policy import positive_from
+from spinney.progress import progress_for
 
 # With a confidence, the candidates, fixed beforehand: first thresholds that never
 # disagree on the rows they are fitted to, moved out by so many deviations; then those
@@ -89,6 +90,9 @@ array-like, default="qwyc"
         result on every call.
     n_jobs : int, default=None
         Number of threads; None means one, -1 all cores.
+    verbose : bool or callable, default=False
+        Whether to draw a progress bar on standard error while the order is found; a
+        callable is given the share of the work that is done.
 
     Attributes
     ----------
@@ -173,6 +177,7 @@ array-like, default="qwyc"
         confidence: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: Any = False,
     ) -> None:
         self.estimator = estimator
         self.max_disagreement = max_disagreement
@@ -183,6 +188,7 @@ array-like, default="qwyc"
         self.confidence = confidence
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     # ---------------------------------------------------------------- fitting
 
@@ -260,10 +266,11 @@ array-like, default="qwyc"
         self, parts: Parts, bound: float, chance: np.random.RandomState
     ) -> NDArray[np.int64]:
         """Return the order of the trees."""
+        show = progress_for(self.verbose, "ordering")
         table = None
         if parts.to_order is not None:
             table = table_of(self.forest_, parts.to_order, self.n_jobs)
-        return find_order(
+        order = find_order(
             self.order,
             self.forest_.n_trees,
             table=table,
@@ -273,7 +280,10 @@ array-like, default="qwyc"
             costs=self.tree_costs,
             early_exit=self.early_exit,
             chance=chance,
+            on_step=lambda placed, _: show(placed / self.forest_.n_trees),
         )
+        show(1.0)
+        return order
 
     def _fitted(
         self,

@@ -21,10 +21,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.estimator import EnsembleClassifier, held_out_split, is_trained, unwrapped
 from spinney.forest import Forest
+from spinney.progress import progress_for
 from spinney.pruning.costs import Purchases, purchases_for, whole_numbers
 from spinney.pruning.lazy import Fetch, LazyPrediction, cost_of, predict_lazily
 from spinney.pruning.out_of_bag import out_of_bag
-from spinney.pruning.progress import progress_for
 from spinney.readers import read_model
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class FeatureCostPruner(EnsembleClassifier):
             trade_off=self.trade_off,
             budget=self.budget,
             complete=self.complete,
-            progress=progress_for(self.verbose),
+            progress=progress_for(self.verbose, "pruning"),
         )
         self.forest_ = found.forest
         self.frontier_ = found.frontier

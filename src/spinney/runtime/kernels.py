@@ -95,6 +95,21 @@ def _load_rows(X, first, n_rows, columns, rows):
 
 
 @njit(cache=True, nogil=True)
+def _load_columns(X, first, n_rows, columns, block, values):
+    """Copy the columns in use of some rows, column after column, `block` apart.
+
+    Eight columns at a time: a row is then read in few pieces, and each column written
+    in long ones.
+    """
+    n_columns = columns.shape[0]
+    for start in range(0, n_columns, 8):
+        end = min(start + 8, n_columns)
+        for r in range(n_rows):
+            for c in range(start, end):
+                values[u(c * block + r)] = X[u(first + r), u(columns[c])]
+
+
+@njit(cache=True, nogil=True)
 def _walk_levels(rows, stride, walk, root, n_levels, missing, active, n_active, node):
     """Take some rows `n_levels` down a tree, eight at a time.
 
@@ -441,6 +456,7 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
     n_questions = sliced.question_column.shape[0]
     slicing = n_questions > 0 and n_rows >= MIN_BLOCK_ROWS
     words = block // 64 if slicing else 0
+    walking = not slicing or not sliced.is_sliced.all()
     values = np.zeros(64 * words * n_columns, dtype=X.dtype)
     answers = np.empty((sliced.n_shared + 1) * words, dtype=np.uint64)
     sets = np.empty(sliced.n_places * words, dtype=np.uint64)
@@ -448,12 +464,12 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
     codes = np.empty(8 * words, dtype=np.uint64)
     for first in range(0, n_rows, block):
         n = min(block, n_rows - first)
-        missing = _load_rows(X, first, n, layout.columns, rows)
+        missing = False
+        if walking:
+            missing = _load_rows(X, first, n, layout.columns, rows)
         n_words = (n + BLOCK_UNIT - 1) // BLOCK_UNIT * STRIDE
         if slicing:
-            for c in range(n_columns):
-                for r in range(n):
-                    values[c * block + r] = rows[r * (n_columns + 1) + c]
+            _load_columns(X, first, n, layout.columns, block, values)
             _ask_shared(sliced, n_words, words, values, categories, answers)
         for tree in range(walk.depth.shape[0]):
             if slicing and sliced.is_sliced[tree]:

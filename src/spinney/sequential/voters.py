@@ -14,7 +14,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.estimator import unwrapped
 from spinney.forest import Forest
-from spinney.policy import Policy, positive_from, scoring_forest, tree_scores
+from spinney.policy import Policy, positive_from, scoring_forest
 from spinney.readers import read_model
 from spinney.runtime import ExitRule
 from spinney.runtime.planning import plan_checks
@@ -55,6 +55,13 @@ class TreeVoters:
         self.n_voters = forest.n_trees
         self.n_sums = 1 if len(self.classes) <= 2 else len(self.classes)
         self.is_soft = forest.aggregation == "mean"
+        self._scoring: dict[str, Forest] = {}
+
+    def _scoring_forest(self, counting: str) -> Forest:
+        """Return the forest whose trees hold what is added up, made on first use."""
+        if counting not in self._scoring:
+            self._scoring[counting] = scoring_forest(self.forest, counting)
+        return self._scoring[counting]
 
     def check(self, counting: str) -> None:
         """Raise if the voters cannot be counted in this way."""
@@ -68,12 +75,12 @@ class TreeVoters:
     @property
     def decision(self) -> tuple[float, float]:
         """With two classes: what sums of scores begin with, and have to exceed."""
-        start = scoring_forest(self.forest, "scores").base_score[0]
+        start = self._scoring_forest("scores").base_score[0]
         return float(start), positive_from(self.forest, "scores")
 
     def score_range(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the least and the largest score of each tree, over all classes."""
-        scoring = scoring_forest(self.forest, "scores")
+        scoring = self._scoring_forest("scores")
         value = np.where(scoring.feature[:, None] < 0, scoring.value, np.nan)
         starts = scoring.tree_offsets[:-1]
         return (
@@ -85,16 +92,14 @@ class TreeVoters:
         self, counting: str, X: Any, n_jobs: int | None = None
     ) -> NDArray[np.float64]:
         """Return the sums of all voters, of shape (n_rows, n_sums)."""
-        totals: NDArray[Any] = scoring_forest(self.forest, counting).engine.raw(
-            X, n_jobs
-        )
+        totals: NDArray[Any] = self._scoring_forest(counting).engine.raw(X, n_jobs)
         return totals
 
     def say_all(
         self, counting: str, X: Any, n_jobs: int | None = None
     ) -> NDArray[np.float64]:
         """Return what every voter adds, of shape (n_rows, n_voters, n_sums)."""
-        said = tree_scores(self.forest, counting, X, n_jobs)
+        said = self._scoring_forest(counting).scores(X, n_jobs)
         return said.reshape(len(said), self.n_voters, self.n_sums)
 
     def decide(

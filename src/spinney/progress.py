@@ -11,7 +11,9 @@ WIDTH = 40
 PAUSE = 0.2
 
 
-def progress_for(verbose: bool | Callable[[float], None]) -> Callable[[float], None]:
+def progress_for(
+    verbose: bool | Callable[[float], None], what: str
+) -> Callable[[float], None]:
     """Return what is to be called with the share of the work that is done.
 
     Parameters
@@ -19,10 +21,12 @@ def progress_for(verbose: bool | Callable[[float], None]) -> Callable[[float], N
     verbose : bool or callable
         True for a bar on standard error, False for nothing, or what is to be called
         itself.
+    what : str
+        What is going on, in a word.
     """
     if callable(verbose):
         return verbose
-    return TextBar() if verbose else _say_nothing
+    return TextBar(what) if verbose else _say_nothing
 
 
 def _say_nothing(share: float) -> None:
@@ -30,9 +34,16 @@ def _say_nothing(share: float) -> None:
 
 
 class TextBar:
-    """Draws the share of the work that is done."""
+    """Draws the share of the work that is done.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    what : str
+        What is going on.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
         self._drawn = 0.0
 
     def __call__(self, share: float) -> None:
@@ -50,4 +61,5 @@ class TextBar:
         filled = round(WIDTH * share)
         bar = "#" * filled + "." * (WIDTH - filled)
         end = "\n" if share >= 1.0 else ""
-        print(f"\rpruning [{bar}] {share:4.0%}", end=end, file=sys.stderr, flush=True)
+        line = f"\r{self._what} [{bar}] {share:4.0%}"
+        print(line, end=end, file=sys.stderr, flush=True)
