@@ -265,3 +265,17 @@ def test_what_makes_no_sense_is_refused(change, message):
     }
     with pytest.raises(ValueError, match=message):
         soft_strategy(**(arguments | change))
+
+
+def test_the_least_shift_is_found_far_beyond_the_first_guess():
+    from spinney.sequential.soft import SoftStrategy, least_shift
+
+    def moved(shift):
+        shift = min(shift, 1e6)
+        nothing = np.zeros(0)
+        return SoftStrategy(
+            np.zeros(0, dtype=np.int64), nothing, nothing, shift, 5.0 / shift, nothing
+        )
+
+    found = least_shift(moved, 0.25, 0.1)  # kept from a shift of 50 on
+    assert 50.0 <= found.expected_trees <= 51.0

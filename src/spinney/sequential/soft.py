@@ -35,6 +35,7 @@ N_BINS = 2048
 # about 1.25.
 NEIGHBOURHOOD = 0.22
 MAX_SHIFTS = 10
+MAX_DOUBLINGS = 8
 # A threshold moved by this is as good as infinite.
 FARTHEST = 1e300
 # Aimed at a little less than the bound: what fitting takes from the calibration rows
@@ -214,6 +215,11 @@ def least_shift(
     """
     best = moved(FARTHEST)
     least, most = -2.0 * unit, 2.0 * unit
+    # Where most rows are clear the unit is small, and twice of it may not be enough.
+    for _ in range(MAX_DOUBLINGS):
+        if moved(most).disagreement <= target:
+            break
+        least, most = most, 2.0 * most
     for _ in range(MAX_SHIFTS):
         shift = 0.5 * (least + most)
         found = moved(shift)

@@ -1,0 +1,1 @@
+"""What asking fewer trees is worth on the clock."""
