@@ -22,12 +22,15 @@ from spinney.readers import read_model
 from spinney.sequential import Poll, StoppingStrategy, optimal_strategy
 
 if _typing.TYPE_CHECKING:
+    from spinney.acceleration import accelerate
+    from spinney.all_trees import AllTreesClassifier
     from spinney.anytime import AnytimeForestClassifier
     from spinney.cascade import CascadeClassifier
     from spinney.pruning import BudgetedForestClassifier, FeatureCostPruner
     from spinney.sequential.classifier import SequentialVotingClassifier
 
 __all__ = [
+    "AllTreesClassifier",
     "AnytimeForestClassifier",
     "BudgetedForestClassifier",
     "CascadeClassifier",
@@ -45,6 +48,7 @@ __all__ = [
     "StoppingStrategy",
     "UnsupportedModelError",
     "__version__",
+    "accelerate",
     "certify",
     "load",
     "optimal_strategy",
@@ -54,11 +58,13 @@ __all__ = [
 
 # Classifiers need the compiled runtime, which takes its time to load: on first use.
 _ON_FIRST_USE = {
+    "AllTreesClassifier": "spinney.all_trees",
     "AnytimeForestClassifier": "spinney.anytime",
     "BudgetedForestClassifier": "spinney.pruning",
     "CascadeClassifier": "spinney.cascade",
     "FeatureCostPruner": "spinney.pruning",
     "SequentialVotingClassifier": "spinney.sequential.classifier",
+    "accelerate": "spinney.acceleration",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,41 @@ from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.forest import Forest
 from spinney.readers import read_model
 
+if TYPE_CHECKING:
+    from spinney.report import Report
+
 # Share of the rows kept back from training when the estimator is still to be trained.
 HELD_OUT = 0.25
 
 
-class EnsembleClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ReportMixin:
+    """Gives a classifier its method `report`."""
+
+    def report(self, X: Any, y: Any = None) -> Report:
+        """Tell what asking in this way gives on rows, as a dict and as a page.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows, best ones that the classifier was not fitted to.
+        y : array-like of shape (n_rows,), default=None
+            Labels, for errors against the truth.
+
+        Returns
+        -------
+        report : Report
+            A dict of plain values; ``report.save("page.html")`` writes it as a page
+            that needs no network.
+        """
+        from spinney.report import make_report
+
+        check_is_fitted(self)
+        return make_report(self, X, y)
+
+
+class EnsembleClassifier(
+    ReportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator
+):
     """Base of the classifiers that ask a trained ensemble in a cheaper way.
 
     A subclass has a parameter `estimator`: a trained model as
@@ -42,7 +72,7 @@ class EnsembleClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     forest_: Any
 
     def _train_or_unwrap(
-        self, X: Any, y: Any = None
+        self, X: Any, y: Any = None, hold_out: bool = True
     ) -> tuple[NDArray[np.floating], NDArray[np.intp] | None]:
         """Set the trained model and its forest; return the rows left to calibrate on.
 
@@ -55,6 +85,8 @@ class EnsembleClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Rows.
         y : array-like of shape (n_rows,), optional
             Labels. Needed if the estimator is still to be trained.
+        hold_out : bool, default=True
+            Whether to keep rows back from training.
 
         Returns
         -------
@@ -64,7 +96,7 @@ class EnsembleClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         codes : ndarray of shape (n_left,) or None
             Their labels as indices into `classes_`; None if there is no `y`.
         """
-        X, y = self._train(X, y)
+        X, y = self._train(X, y, hold_out)
         forest = read_model(unwrapped(self.estimator_))
         if forest.classes_ is None:
             msg = (

@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from spinney.early_stopping import EarlyStoppingClassifier
 from spinney.errors import FormatError, InvalidArgumentError
 from spinney.estimator import unwrapped
 from spinney.file_container import Arrays, Settings
@@ -29,6 +30,7 @@ from spinney.forest import Forest
 from spinney.guarantee import Certificate
 from spinney.policy import Policy
 from spinney.runtime import ExitRule
+from spinney.trials import Acceleration
 
 PREFIX = "forest."
 
@@ -72,6 +74,9 @@ def classifier_to_parts(classifier: BaseEstimator) -> tuple[Settings, Arrays]:
     arrays = {PREFIX + name: array for name, array in forest_arrays.items()}
     if hasattr(classifier, "feature_names_in_"):
         arrays |= texts_to_arrays("columns", tuple(classifier.feature_names_in_))
+    if isinstance(classifier, EarlyStoppingClassifier):
+        comparison = getattr(classifier, "acceleration_", None)
+        settings["acceleration"] = comparison and comparison.to_dict()
     return settings, arrays
 
 
@@ -91,7 +96,8 @@ def classifier_from_parts(
     -------
     classifier : object of class `kind`
         With parameters, `estimator_` if there is such a parameter, `forest_`,
-        `classes_`, `n_features_in_` and, if there were any, `feature_names_in_`.
+        `classes_`, `n_features_in_` and, if there were any, `feature_names_in_` and
+        `acceleration_`.
     """
     forest_settings = take_setting(settings, "forest", dict)
     forest_arrays = {
@@ -123,6 +129,12 @@ def classifier_from_parts(
             msg = f"columns must have {forest.n_features} names, got {len(columns)}"
             raise FormatError(msg)
         classifier.feature_names_in_ = np.array(columns, dtype=object)
+    if issubclass(kind, EarlyStoppingClassifier):
+        if settings.get("acceleration", 0) is None:
+            del settings["acceleration"]
+        else:
+            comparison = take_setting(settings, "acceleration", dict)
+            classifier.acceleration_ = Acceleration.from_dict(comparison)
     return classifier
 
 

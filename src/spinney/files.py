@@ -47,6 +47,7 @@ _KINDS: dict[str, Kind] = {}
 # Where the other kinds are registered. They need the compiled runtime, so they are
 # loaded when something other than a forest is saved or loaded.
 _KIND_MODULES = (
+    "spinney.all_trees",
     "spinney.anytime.file_kind",
     "spinney.cascade",
     "spinney.pruning",

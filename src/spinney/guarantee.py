@@ -9,15 +9,18 @@ candidates without spoiling it, and `split_rows` keeps the rows apart.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import InvalidArgumentError
+from spinney.errors import InvalidArgumentError, SpinneyWarning
+
+Candidate = TypeVar("Candidate")
 
 
 @dataclass(frozen=True, repr=False)
@@ -278,6 +281,64 @@ def certify_sequence(
         )
         accepted = Accepted(index, certificate)
     return accepted
+
+
+def boldest_proven(
+    candidates: Iterable[Candidate],
+    answers_of: Callable[[Candidate], NDArray[Any]],
+    full: NDArray[Any],
+    *,
+    max_disagreement: float,
+    confidence: float,
+    share: float = 1.0,
+) -> tuple[Candidate, Certificate] | None:
+    """Return the boldest candidate that is proven to keep a bound, or warn and None.
+
+    Parameters
+    ----------
+    candidates : iterable
+        From the most cautious to the boldest, fixed before the rows for certification
+        are looked at.
+    answers_of : callable
+        Returns the answers of a candidate for these rows.
+    full : ndarray of shape (n_rows,)
+        The answers of the full ensemble.
+    max_disagreement, confidence : float
+        What is to be proven.
+    share : float, default=1.0
+        Share of the rows given to `fit` that is kept for certification.
+
+    Returns
+    -------
+    proven : tuple of the candidate and its Certificate, or None
+        As `certify_sequence` chooses it.
+    """
+    tried: list[Candidate] = []
+    counts: list[int] = []
+
+    def disagreements() -> Iterator[int]:
+        for candidate in candidates:
+            tried.append(candidate)
+            counts.append(int(np.count_nonzero(answers_of(candidate) != full)))
+            yield counts[-1]
+
+    accepted = certify_sequence(
+        disagreements(),
+        len(full),
+        max_disagreement=max_disagreement,
+        confidence=confidence,
+    )
+    if accepted is not None:
+        return tried[accepted.index], accepted.certificate
+    message = nothing_certified_message(
+        counts[0],
+        len(full),
+        max_disagreement=max_disagreement,
+        confidence=confidence,
+        share=share,
+    )
+    warnings.warn(message, SpinneyWarning, stacklevel=4)
+    return None
 
 
 def nothing_certified_message(

@@ -50,7 +50,16 @@ def on_forest(kind, X, y, **parameters):
     return kind(FrozenEstimator(model), **parameters).fit(X, y)
 
 
+def accelerated(X, y):
+    model = RandomForestClassifier(9, max_depth=3, random_state=0).fit(X, y)
+    return spinney.accelerate(
+        model, X, max_disagreement=0.05, method="sequential", random_state=0
+    )
+
+
 MAKERS = {
+    "accelerated": lambda: accelerated(X2, Y2),
+    "all trees": lambda: on_forest(spinney.AllTreesClassifier, X2, Y2),
     "hard votes, two classes": lambda: sequential(X2, Y2, voting="hard"),
     "hard votes, three classes": lambda: sequential(X3, Y3, voting="hard"),
     "soft votes, two classes": lambda: sequential(X2, Y2, voting="soft"),
@@ -118,7 +127,7 @@ def test_odd_numbers_are_refused_or_do_no_harm(made):
         for _ in range(12):
             forged = with_arrays(blob, put_odd_number(name, rng))
             n_refused += not loads(path, forged, rows)
-    assert n_refused > 0
+    assert n_refused > 0 or not own_arrays(blob)
 
 
 def test_arrays_of_other_lengths_are_refused_or_do_no_harm(made):
@@ -132,7 +141,7 @@ def test_arrays_of_other_lengths_are_refused_or_do_no_harm(made):
                 arrays[name] = (code, array[cut].copy())
 
             n_refused += not loads(path, with_arrays(blob, change), rows)
-    assert n_refused > 0
+    assert n_refused > 0 or not own_arrays(blob)
 
 
 def test_missing_and_unknown_parts_are_refused(made):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +13,7 @@ from spinney.cascade.fan import FanPolicy
 from spinney.cascade.fan_engine import FanEngine
 from spinney.errors import SpinneyWarning
 from spinney.forest import Forest
-from spinney.guarantee import (
-    Certificate,
-    certify_sequence,
-    nothing_certified_message,
-    split_rows,
-)
+from spinney.guarantee import split_rows
 from spinney.ordering import ExitPolicy, ScoreTable
 from spinney.policy import Policy, positive_from, scoring_forest
 from spinney.runtime import ExitRule
@@ -161,58 +155,6 @@ def planned_checks(
         asked = steps + undecided * (forest.n_trees - steps)
         checks = steps[[int(np.argmin(asked))]]
     return checks
-
-
-def boldest_proven(
-    forest: Forest,
-    candidates: Iterable[ExitPolicy | FanPolicy],
-    parts: Parts,
-    bound: float,
-    confidence: float,
-    n_jobs: int | None,
-) -> tuple[ExitPolicy | FanPolicy | None, Certificate | None]:
-    """Return the boldest candidate that is proven to keep a bound, or none and warn.
-
-    Parameters
-    ----------
-    forest : Forest
-        The forest.
-    candidates : iterable of policies
-        From the most cautious to the boldest, fixed before the rows are looked at.
-    parts : Parts
-        Among them the rows to prove it on.
-    bound, confidence : float
-        What is to be proven.
-    n_jobs : int or None
-        Number of threads.
-    """
-    rows = parts.to_prove
-    assert rows is not None
-    full = forest.winners(forest.engine.raw(rows, n_jobs))
-    tried: list[ExitPolicy | FanPolicy] = []
-    counts: list[int] = []
-
-    def disagreements() -> Iterator[int]:
-        for candidate in candidates:
-            tried.append(candidate)
-            classes, _ = engine_of(forest, candidate).ask(rows, n_jobs)
-            counts.append(int(np.count_nonzero(classes != full)))
-            yield counts[-1]
-
-    accepted = certify_sequence(
-        disagreements(), len(rows), max_disagreement=bound, confidence=confidence
-    )
-    if accepted is not None:
-        return tried[accepted.index], accepted.certificate
-    msg = nothing_certified_message(
-        counts[0],
-        len(rows),
-        max_disagreement=bound,
-        confidence=confidence,
-        share=parts.share_to_prove,
-    )
-    warnings.warn(msg, SpinneyWarning, stacklevel=4)
-    return None, None
 
 
 def engine_of(forest: Forest, policy: ExitPolicy | FanPolicy) -> Policy | FanEngine:

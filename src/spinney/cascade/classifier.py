@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import chain
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from spinney.cascade.calibration import (
     Parts,
-    boldest_proven,
     engine_of,
     planned_checks,
     score_range,
@@ -32,10 +31,10 @@ from spinney.cascade.fitting import (
     spread_steps,
 )
 from spinney.cascade.tables import most_rows, table_of
+from spinney.early_stopping import EarlyStoppingClassifier
 from spinney.errors import InvalidArgumentError
-from spinney.estimator import EnsembleClassifier
-from spinney.guarantee import Certificate, check_confidence
-from spinney.ordering import ExitPolicy
+from spinney.guarantee import boldest_proven, check_confidence
+from spinney.ordering import ExitPolicy, ScoreTable
 from spinney.ordering.checks import check_choice, check_costs, check_max_disagreement
 from spinney.ordering.exit_policy import never_stop
 from spinney.ordering.qwyc import EARLY_EXITS
@@ -49,7 +48,7 @@ WIDENINGS = (2.0, 1.0, 0.5, 0.25, 0.1)
 LEVELS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
-class CascadeClassifier(EnsembleClassifier):
+class CascadeClassifier(EarlyStoppingClassifier):
     """Answer like the whole ensemble, as soon as the sum of its trees is clear.
 
     The trees of a boosted or averaged ensemble are added up in an order chosen for
@@ -212,6 +211,14 @@ array-like, default="qwyc"
         self : CascadeClassifier
             The fitted classifier.
         """
+        parts, order, bound, chance = self._prepared(X, y, X_order)
+        self._adopt(self._fitted(parts, order, bound, chance))
+        return self
+
+    def _prepared(
+        self, X: Any, y: Any, X_order: Any
+    ) -> tuple[Parts, NDArray[np.int64], float, np.random.RandomState]:
+        """Return rows by what they are for, the order, the bound and chance."""
         bound = check_max_disagreement(self.max_disagreement)
         check_order_name(self.order)
         check_choice("rule", self.rule, RULES)
@@ -232,10 +239,8 @@ array-like, default="qwyc"
             limit=most_rows(self.forest_),
             chance=chance,
         )
-        self.certificate_: Certificate | None = None
-        order = self._order(parts, bound, chance)
-        self._adopt(self._fitted(parts, order, bound, chance))
-        return self
+        self.certificate_ = None
+        return parts, self._order(parts, bound, chance), bound, chance
 
     def _refuse_wrong_classes(self) -> None:
         """Raise if settings do not go with the number of classes."""
@@ -293,46 +298,110 @@ array-like, default="qwyc"
         chance: np.random.RandomState,
     ) -> ExitPolicy | FanPolicy:
         """Fit the rule, and note what it does on the rows it was fitted to."""
-        forest = self.forest_
-        table = table_of(forest, parts.to_fit, self.n_jobs)
-        seed = int(chance.randint(2**31 - 1))  # the same orders for all candidates
-
-        def fit_to(allowed: float, steps: NDArray[np.int64]) -> ExitPolicy | FanPolicy:
-            return fit_rule(
-                self.rule,
-                table,
-                order,
-                allowed,
-                costs=self.tree_costs,
-                early_exit=self.early_exit,
-                steps=steps,
-                is_random=is_named(self.order, ("random",)),
-                random_state=seed,
-            )
-
+        table = table_of(self.forest_, parts.to_fit, self.n_jobs)
         policy: ExitPolicy | FanPolicy = never_stop(table, order)
         if len(self.classes_) > 1 and several_decisions(table, self.classes_):
-            steps = spread_steps(forest.n_trees)
-            checks = steps
-            if self.tree_costs is None:
-                checks = planned_checks(forest, fit_to(bound, steps), table, steps)
+            fitter = self._fitter(table, order, bound, chance)
             if parts.to_prove is None:
-                policy = fit_to(bound, checks)
+                policy = fitter(bound)
             else:
-                safe = fit_to(0.0, checks)
-                candidates = chain(
-                    (safe.widened(table, far) for far in WIDENINGS),
-                    (fit_to(level * bound, checks) for level in LEVELS),
-                )
-                assert self.confidence is not None
-                proven, self.certificate_ = boldest_proven(
-                    forest, candidates, parts, bound, self.confidence, self.n_jobs
-                )
-                policy = proven or policy
+                policy = self._proven(fitter, table, parts, bound) or policy
+        self._note(policy, table)
+        return policy
+
+    def _fitter(
+        self,
+        table: ScoreTable,
+        order: NDArray[np.int64],
+        bound: float,
+        chance: np.random.RandomState,
+    ) -> Callable[[float], ExitPolicy | FanPolicy]:
+        """Return what fits the rule to a level, with looks planned for a bound."""
+        steps = spread_steps(self.forest_.n_trees)
+        fit_to = partial(
+            fit_rule,
+            self.rule,
+            table,
+            order,
+            costs=self.tree_costs,
+            early_exit=self.early_exit,
+            is_random=is_named(self.order, ("random",)),
+            # The same orders for all candidates.
+            random_state=int(chance.randint(2**31 - 1)),
+        )
+        checks = steps
+        if self.tree_costs is None:
+            rough = fit_to(bound, steps=steps)
+            checks = planned_checks(self.forest_, rough, table, steps)
+        return partial(fit_to, steps=checks)
+
+    def _proven(
+        self,
+        fitter: Callable[[float], ExitPolicy | FanPolicy],
+        table: ScoreTable,
+        parts: Parts,
+        bound: float,
+    ) -> ExitPolicy | FanPolicy | None:
+        """Return the boldest policy that is proven to keep the bound, if any."""
+        forest, rows = self.forest_, parts.to_prove
+        assert self.confidence is not None
+        assert rows is not None
+        proven = boldest_proven(
+            (make() for make in _cautious_to_bold(fitter, table, bound)),
+            lambda policy: engine_of(forest, policy).ask(rows, self.n_jobs)[0],
+            forest.winners(forest.engine.raw(rows, self.n_jobs)),
+            max_disagreement=bound,
+            confidence=self.confidence,
+            share=parts.share_to_prove,
+        )
+        if proven is None:
+            return None
+        policy, self.certificate_ = proven
+        return policy
+
+    def _note(self, policy: ExitPolicy | FanPolicy, table: ScoreTable) -> None:
+        """Note what a policy does on the rows it was fitted to."""
         decisions, n_asked = policy.follow(table)
         self.expected_trees_ = float(n_asked.mean())
         self.expected_disagreement_ = float(np.mean(decisions != table.decisions))
-        return policy
+
+    def _at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
+        table, chance = self._fresh_table(X)
+        several = several_decisions(table, self.classes_)
+        policy: ExitPolicy | FanPolicy = never_stop(table, self.order_)
+        for level in levels:
+            bound = check_max_disagreement(level)
+            if several:
+                policy = self._fitter(table, self.order_, bound, chance)(bound)
+            yield self._copy_with(bound, policy, table)
+
+    def _candidates(self, X: Any, X_order: Any = None) -> list[Callable[[], Self]]:
+        parts, order, bound, chance = self._prepared(X, None, X_order)
+        table = table_of(self.forest_, parts.to_fit, self.n_jobs)
+        if not several_decisions(table, self.classes_):
+            return []
+        fitter = self._fitter(table, order, bound, chance)
+        return [
+            lambda make=make: self._copy_with(bound, make(), table)  # type: ignore[misc]
+            for make in _cautious_to_bold(fitter, table, bound)
+        ]
+
+    def _fresh_table(self, X: Any) -> tuple[ScoreTable, np.random.RandomState]:
+        """Return the scores of rows to fit to, and where chance comes from."""
+        rows = self._rows(X)
+        chance = check_random_state(self.random_state)
+        limit = most_rows(self.forest_)
+        if len(rows) > limit:
+            rows = rows[np.sort(chance.permutation(len(rows))[:limit])]
+        return table_of(self.forest_, rows, self.n_jobs), chance
+
+    def _copy_with(
+        self, bound: float, policy: ExitPolicy | FanPolicy, table: ScoreTable
+    ) -> Self:
+        fitted = self._copy_at(bound)
+        fitted._note(policy, table)
+        fitted._adopt(policy)
+        return fitted
 
     def _adopt(self, policy: ExitPolicy | FanPolicy) -> None:
         """Take a policy over."""
@@ -347,39 +416,8 @@ array-like, default="qwyc"
 
     # ---------------------------------------------------------------- answering
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Answer rows, asking as few trees as the rule allows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-            Class labels.
-        """
-        return self.predict_counted(X)[0]
-
-    def predict_counted(self, X: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
-        """Answer rows, and tell how many trees were asked.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-            Class labels.
-        n_asked : ndarray of shape (n_rows,), dtype=int32
-            Number of trees asked for each row.
-        """
-        rows = self._rows(X)
-        classes, counts = self._engine.ask(rows, self.n_jobs)
-        return self.classes_[classes], counts
+    def _ask(self, rows: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+        return self._engine.ask(rows, self.n_jobs)
 
     def decision_function(self, X: Any) -> NDArray[np.floating]:
         """Return the exact full score of rows that were not decided early.
@@ -401,7 +439,7 @@ array-like, default="qwyc"
             early the smallest for all classes but the winner.
         """
         rows = self._rows(X)
-        classes, counts = self._engine.ask(rows, self.n_jobs)
+        classes, counts = self._ask(rows)
         forest = self.forest_
         border = positive_from(forest, "scores")
         low, high = score_range(forest)
@@ -464,3 +502,18 @@ array-like, default="qwyc"
             msg = "kind='trees' needs rows: pass X."
             raise InvalidArgumentError(msg)
         return plot_counts(self.predict_counted(X)[1], self.forest_.n_trees, ax)
+
+
+def _cautious_to_bold(
+    fitter: Callable[[float], ExitPolicy | FanPolicy], table: ScoreTable, bound: float
+) -> list[Callable[[], ExitPolicy | FanPolicy]]:
+    """Return what makes the candidates among which the boldest proven is taken."""
+
+    @cache
+    def safe() -> ExitPolicy | FanPolicy:
+        return fitter(0.0)
+
+    return [
+        *(lambda far=far: safe().widened(table, far) for far in WIDENINGS),
+        *(partial(fitter, level * bound) for level in LEVELS),
+    ]

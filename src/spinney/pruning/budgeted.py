@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from spinney.errors import InvalidArgumentError, SpinneyWarning
-from spinney.estimator import held_out_split
+from spinney.estimator import ReportMixin, held_out_split
 from spinney.pruning.costs import Purchases, purchases_for
 from spinney.pruning.lazy import Fetch, LazyPrediction, cost_of, predict_lazily
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spinney.forest import Forest
 
 
-class BudgetedForestClassifier(ClassifierMixin, BaseEstimator):
+class BudgetedForestClassifier(ReportMixin, ClassifierMixin, BaseEstimator):
     """Random forest that keeps the mean cost of the features it looks at in a budget.
 
     Each tree is grown on a bootstrap sample. At a node the feature and threshold are

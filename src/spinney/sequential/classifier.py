@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,13 +12,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from spinney.errors import InvalidArgumentError, SpinneyWarning
-from spinney.estimator import EnsembleClassifier, unwrapped
+from spinney.early_stopping import EarlyStoppingClassifier
+from spinney.errors import InvalidArgumentError
+from spinney.estimator import unwrapped
 from spinney.guarantee import (
-    Certificate,
-    certify_sequence,
+    boldest_proven,
     check_confidence,
-    nothing_certified_message,
     split_rows,
 )
 from spinney.policy import Policy
@@ -59,7 +58,7 @@ MOST_SCORES = 50_000_000
 CERTIFIED_SHARE = 0.5
 
 
-class SequentialVotingClassifier(EnsembleClassifier):
+class SequentialVotingClassifier(EarlyStoppingClassifier):
     """Answer like the whole ensemble, after asking only a few of its voters.
 
     The trees (or other voters) are asked in random order. After each of them, or
@@ -206,6 +205,21 @@ class SequentialVotingClassifier(EnsembleClassifier):
         self : SequentialVotingClassifier
             The fitted classifier.
         """
+        rows, bound, chance = self._prepared(X, y, votes)
+        if len(self.classes_) == 1:
+            solved = everybody(self._voters.n_voters, 1)
+        elif self.confidence is None:
+            problem = self._problem(rows, votes, chance)
+            solved = self._solved(problem, bound, chance)
+        else:
+            solved = self._certified(rows, votes, bound, chance)
+        self._adopt(solved)
+        return self
+
+    def _prepared(
+        self, X: Any, y: Any = None, votes: ArrayLike | str | None = None
+    ) -> tuple[Any, float, np.random.RandomState]:
+        """Set the voters and their order; return rows, the bound and chance."""
         bound = check_max_disagreement(self.max_disagreement)
         check_choice("voting", self.voting, VOTINGS)
         check_choice("objective", self.objective, OBJECTIVES)
@@ -223,16 +237,8 @@ class SequentialVotingClassifier(EnsembleClassifier):
         self._check_objective()
         chance = check_random_state(self.random_state)
         self.order_ = chance.permutation(voters.n_voters).astype(np.int64)
-        self.certificate_: Certificate | None = None
-        if len(self.classes_) == 1:
-            solved = everybody(voters.n_voters, 1)
-        elif self.confidence is None:
-            problem = self._problem(rows, votes, chance)
-            solved = self._solved(problem, bound, chance)
-        else:
-            solved = self._certified(rows, votes, bound, chance)
-        self._adopt(solved)
-        return self
+        self.certificate_ = None
+        return rows, bound, chance
 
     def _read_voters(self, X: Any) -> Any:
         """Set the voters; return the rows as they take them."""
@@ -349,14 +355,28 @@ class SequentialVotingClassifier(EnsembleClassifier):
             return np.arange(n_rows)
         return np.sort(chance.choice(n_rows, most, replace=False))
 
+    def _planned(
+        self, problem: Problem, bound: float, chance: np.random.RandomState
+    ) -> NDArray[np.int64]:
+        """Solve with all stops, see where rows leave, and return those that pay."""
+        steps = problem.steps
+        rough = problem.solve(bound, steps, chance, rough=True)
+        return self._voters.plan(self.order_, steps, rough.undecided)
+
     def _solved(
         self, problem: Problem, bound: float, chance: np.random.RandomState
     ) -> Solved:
-        """Solve with all stops, see where rows leave, and solve with those that pay."""
-        steps = problem.steps
-        rough = problem.solve(bound, steps, chance, rough=True)
-        checks = self._voters.plan(self.order_, steps, rough.undecided)
-        return problem.solve(bound, checks, chance)
+        """Solve with those stops that pay."""
+        return problem.solve(bound, self._planned(problem, bound, chance), chance)
+
+    def _solutions(
+        self, problem: Problem, bound: float, chance: np.random.RandomState
+    ) -> list[Callable[[], Solved]]:
+        """Return what makes solutions, from the most cautious to the boldest."""
+        checks = self._planned(problem, bound, chance)
+        return [
+            partial(problem.solve, level * bound, checks, chance) for level in LEVELS
+        ]
 
     def _certified(
         self, rows: Any, votes: Any, bound: float, chance: np.random.RandomState
@@ -369,43 +389,50 @@ class SequentialVotingClassifier(EnsembleClassifier):
                 "votes='out_of_bag' means training rows. Leave one of the two out."
             )
             raise InvalidArgumentError(msg)
-        n_rows = _num_samples(rows)
         fitted_on, proven_on = split_rows(
-            n_rows, (1.0 - CERTIFIED_SHARE, CERTIFIED_SHARE), chance
+            _num_samples(rows), (1.0 - CERTIFIED_SHARE, CERTIFIED_SHARE), chance
         )
         problem = self._problem(_safe_indexing(rows, fitted_on), votes, chance)
         fresh = _safe_indexing(rows, proven_on)
-        full = self._voters.decide(self._counting, fresh, self.n_jobs)
-        candidates: list[Solved] = []
-        counts: list[int] = []
-
-        def disagreements() -> Iterator[int]:
-            for share in LEVELS:
-                candidate = self._solved(problem, share * bound, chance)
-                candidates.append(candidate)
-                policy = self._policy_of(candidate)
-                classes, _ = self._ask(policy, candidate.at_once, fresh)
-                counts.append(int(np.count_nonzero(classes != full)))
-                yield counts[-1]
-
-        accepted = certify_sequence(
-            disagreements(),
-            len(full),
+        proven = boldest_proven(
+            (solve() for solve in self._solutions(problem, bound, chance)),
+            lambda solved: self._follow(self._policy_of(solved), solved.at_once, fresh)[
+                0
+            ],
+            self._voters.decide(self._counting, fresh, self.n_jobs),
             max_disagreement=bound,
             confidence=self.confidence,
+            share=CERTIFIED_SHARE,
         )
-        if accepted is None:
-            message = nothing_certified_message(
-                counts[0],
-                len(full),
-                max_disagreement=bound,
-                confidence=self.confidence,
-                share=CERTIFIED_SHARE,
-            )
-            warnings.warn(message, SpinneyWarning, stacklevel=3)
+        if proven is None:
             return everybody(self._voters.n_voters, self._voters.n_sums)
-        self.certificate_ = accepted.certificate
-        return candidates[accepted.index]
+        solved, self.certificate_ = proven
+        return solved
+
+    def _at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
+        chance = check_random_state(self.random_state)
+        solved = everybody(self._voters.n_voters, 1)
+        problem = None
+        if len(self.classes_) > 1:
+            problem = self._problem(self._rows(X), None, chance)
+        for level in levels:
+            bound = check_max_disagreement(level)
+            if problem is not None:
+                solved = self._solved(problem, bound, chance)
+            yield self._copy_with(bound, solved)
+
+    def _candidates(self, X: Any, X_order: Any = None) -> list[Callable[[], Self]]:
+        rows, bound, chance = self._prepared(X)
+        problem = self._problem(rows, None, chance)
+        return [
+            lambda solve=solve: self._copy_with(bound, solve())  # type: ignore[misc]
+            for solve in self._solutions(problem, bound, chance)
+        ]
+
+    def _copy_with(self, bound: float, solved: Solved) -> Self:
+        fitted = self._copy_at(bound)
+        fitted._adopt(solved)
+        return fitted
 
     def _adopt(self, solved: Solved) -> None:
         """Take over what was solved."""
@@ -424,7 +451,10 @@ class SequentialVotingClassifier(EnsembleClassifier):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_policy")
 
-    def _ask(
+    def _ask(self, rows: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+        return self._follow(self._policy, self._at_once, rows)
+
+    def _follow(
         self, policy: Policy | CallingPolicy, at_once: bool, rows: Any
     ) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
         """Return class indices and numbers of voters asked."""
@@ -443,40 +473,6 @@ class SequentialVotingClassifier(EnsembleClassifier):
             return X
         finite = not self._takes_missing()
         return validate_data(self, X, reset=False, ensure_all_finite=finite)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Answer rows, asking as few voters as the bound allows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-            Class labels.
-        """
-        return self.predict_counted(X)[0]
-
-    def predict_counted(self, X: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
-        """Answer rows, and tell how many voters were asked.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-            Class labels.
-        n_asked : ndarray of shape (n_rows,), dtype=int32
-            Number of voters asked for each row.
-        """
-        rows = self._rows(X)
-        classes, counts = self._ask(self._policy, self._at_once, rows)
-        return self.classes_[classes], counts
 
     def predict_full(self, X: Any) -> NDArray[Any]:
         """Answer with the whole ensemble that `voting` names.

@@ -1,0 +1,311 @@
+"""The front door: a trained model in, a faster one out, with a promise."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.validation import _num_samples
+
+from spinney.all_trees import AllTreesClassifier
+from spinney.cascade import CascadeClassifier
+from spinney.contest import Candidates, Contest, Parts, Way
+from spinney.errors import InvalidArgumentError, SpinneyWarning, UnsupportedModelError
+from spinney.estimator import unwrapped
+from spinney.forest import Forest
+from spinney.guarantee import (
+    check_confidence,
+    rows_needed,
+    split_rows,
+)
+from spinney.ordering.checks import check_choice, check_max_disagreement
+from spinney.progress import progress_for
+from spinney.readers import read_model
+from spinney.sequential.classifier import SequentialVotingClassifier
+
+METHODS = ("auto", "sequential", "cascade")
+# How rows are shared out: to choose an order of trees, to fit thresholds, to compare
+# what comes out, and to prove a bound.
+SHARES = (0.2, 0.4, 0.4)
+SHARES_WITH_PROOF = (0.15, 0.25, 0.15, 0.45)
+
+
+def accelerate(
+    model: Any,
+    X: Any,
+    *,
+    max_disagreement: float = 1e-3,
+    confidence: float | None = None,
+    method: str = "auto",
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    verbose: Any = False,
+) -> SequentialVotingClassifier | CascadeClassifier | AllTreesClassifier:
+    """Make a trained model faster, and say how often its answer may change.
+
+    Several ways of asking fewer trees are fitted to a part of the rows and compared on
+    others: how many trees they ask, how often they disagree with the model, how long
+    they take. The fastest that keeps the bound is returned.
+
+    Parameters
+    ----------
+    model : fitted model, Forest or path
+        A trained classifier that `spinney.read_model` knows, also inside a
+        `FrozenEstimator` or as the last step of a fitted `Pipeline`, or the path of a
+        model file.
+    X : array-like or data frame of shape (n_rows, n_features)
+        Rows of the kind that will be predicted, which the model was *not* trained on.
+        No labels are needed. Some thousands are good, tens of thousands better.
+    max_disagreement : float, default=1e-3
+        Share of the rows that may be answered otherwise than by the model's own
+        `predict`, in ``[0, 1)``.
+    confidence : float, default=None
+        If given, the bound is a statement about new rows that holds with this
+        probability, for example 0.95. See Notes.
+    method : {"auto", "sequential", "cascade"}, default="auto"
+        What to try: everything that suits the model, only votes or probabilities of
+        trees asked in random order, or only scores added up in a chosen order. With
+        ``"auto"`` a way of asking is kept only if it is faster than all trees.
+    random_state : int, RandomState instance or None, default=None
+        Draws which row is used for what, and random orders. Pass an int for
+        repeatable parts; what is the fastest is still measured.
+    n_jobs : int, default=None
+        Number of threads; None means one, -1 all cores.
+    verbose : bool or callable, default=False
+        Whether to draw a progress bar on standard error; a callable is given the
+        share of the work that is done.
+
+    Returns
+    -------
+    classifier : fitted classifier
+        A `SequentialVotingClassifier`, a `CascadeClassifier`, or, if nothing faster
+        keeps the bound, an `AllTreesClassifier`. Its attribute `acceleration_` holds
+        the comparison, which its ``repr`` shows. `certificate_` is what is proven.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a setting is out of range, or there are too few rows to part them.
+    UnsupportedModelError
+        If the model is no classifier that can be read, or `method` does not suit it.
+
+    Warns
+    -----
+    SpinneyWarning
+        If no way of asking fewer trees keeps the bound, or it cannot be proven with
+        so few rows; the message says how many are needed. All trees are asked then.
+
+    See Also
+    --------
+    spinney.certify : What fresh rows prove about the result.
+    spinney.save : Keep the result in a file.
+
+    Notes
+    -----
+    *A bound on what?* On the share of rows whose label differs from the one that
+    ``model.predict`` gives. It is no bound on errors against the truth: where the two
+    differ, either may be right. It is a mean over rows. For a single row there is no
+    promise; rows near the border between two classes differ more often than others.
+
+    *Over which randomness?* Without `confidence` none: the bound holds for the rows
+    given, for those kept back from fitting and for all of them together. New rows
+    will be close to that, somewhat below or above. With `confidence` it holds for the
+    distribution that the rows come from, with this probability over the draw of the
+    rows kept for proof. The way of asking is chosen on other rows, and candidates are
+    tested on the rows for proof in a fixed sequence, from the most cautious on, until
+    the first one fails; so the choice costs nothing [1]_. The bound is exact, with no
+    approximation for large numbers.
+
+    *What would invalidate it?* Rows that the model was trained on: trees are surer of
+    them than of new ones. Rows of another kind than those to come (drift). Rows that
+    depend on one another, as several of one person do. Calling this function until the
+    result pleases.
+
+    References
+    ----------
+    .. [1] W. Maurer, L. A. Hothorn and W. Lehmacher, "Multiple comparisons in drug
+       clinical trials and preclinical assays: a-priori ordered hypotheses", 1995.
+
+    Examples
+    --------
+    >>> import spinney
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = make_classification(6000, random_state=0)
+    >>> model = RandomForestClassifier(200, max_depth=8, random_state=0)
+    >>> model = model.fit(X[:1000], y[:1000])
+    >>> fast = spinney.accelerate(
+    ...     model, X[1000:5000], max_disagreement=0.01, random_state=0
+    ... )
+    >>> labels, n_asked = fast.predict_counted(X[5000:])
+    >>> bool((labels != model.predict(X[5000:])).mean() < 0.03)
+    True
+    """
+    bound = check_max_disagreement(max_disagreement)
+    check_choice("method", method, METHODS)
+    if confidence is not None:
+        confidence = check_confidence(confidence)
+    chance = check_random_state(random_state)
+    seed = int(chance.randint(2**31 - 1))
+    show = progress_for(verbose, "accelerating")
+    trained = _trained(model)
+    whole = AllTreesClassifier(trained, n_jobs=n_jobs).fit(X)
+    ways = _ways(whole.forest_, method)
+    if not _enough_rows(_num_samples(X), bound, confidence):
+        ways = []
+    contest = Contest(whole, _shared_out(X, confidence, chance), bound, confidence)
+    settings = {"max_disagreement": bound, "random_state": seed, "n_jobs": n_jobs}
+    for number, way in enumerate(ways):
+        show(0.05 + 0.7 * number / len(ways))
+        contest.enter(way, trained, settings)
+    show(0.75)
+    contest.time()
+    winner = contest.winner(must_be_faster=method == "auto")
+    show(0.85)
+    if confidence is not None and winner is not None:
+        winner = contest.proven(winner, must_be_faster=method == "auto")
+    elif ways and not contest.any_kept_promise:
+        _warn_that_nothing_fits(bound, confidence, contest)
+    show(1.0)
+    return contest.result(winner)
+
+
+def _trained(model: Any) -> Any:
+    """Return a model as the classifiers take it: frozen, or read already."""
+    inner = unwrapped(model)
+    if isinstance(inner, Forest):
+        return inner
+    if isinstance(inner, (str, os.PathLike)) or not hasattr(inner, "get_params"):
+        return read_model(inner)
+    return FrozenEstimator(inner)
+
+
+def _enough_rows(n_rows: int, bound: float, confidence: float | None) -> bool:
+    """Whether so many rows can tell or prove anything; warn or raise if not."""
+    shares = SHARES if confidence is None else SHARES_WITH_PROOF
+    if n_rows < 2 * len(shares):
+        msg = (
+            f"There are too few rows: X has {n_rows}, and they are parted into "
+            f"{len(shares)}: to fit, to compare and to prove. Pass thousands; "
+            f"{2 * len(shares)} are the least."
+        )
+        raise InvalidArgumentError(msg)
+    if confidence is None:
+        if 0.0 < bound * n_rows < 1.0:
+            msg = (
+                f"X has {n_rows:,} rows, too few to see a disagreement of {bound:.4g}: "
+                f"not even one of them may differ. Pass {math.ceil(1.0 / bound):,} or "
+                "more, or a larger max_disagreement."
+            )
+            warnings.warn(msg, SpinneyWarning, stacklevel=3)
+        return True
+    if bound == 0.0:
+        msg = (
+            "No number of rows proves that nothing ever differs, so all trees are "
+            "asked. Leave confidence out, or allow some disagreement."
+        )
+        warnings.warn(msg, SpinneyWarning, stacklevel=3)
+        return False
+    least = math.ceil(rows_needed(bound, confidence) / shares[-1])
+    if n_rows >= least:
+        return True
+    msg = (
+        f"X has {n_rows:,} rows, and a disagreement of at most {bound:.4g} with a "
+        f"confidence of {confidence:g} takes {least:,} at least, even if none of them "
+        "disagrees, so all trees are asked. Pass more rows, or a larger "
+        "max_disagreement."
+    )
+    warnings.warn(msg, SpinneyWarning, stacklevel=3)
+    return False
+
+
+def _shared_out(
+    X: Any, confidence: float | None, chance: np.random.RandomState
+) -> Parts:
+    """Part the rows by what they are for."""
+    shares = SHARES if confidence is None else SHARES_WITH_PROOF
+    numbers = split_rows(_num_samples(X), shares, chance)
+    both = np.sort(np.concatenate(numbers[:2]))
+    rows = [_safe_indexing(X, part) for part in (*numbers, both)]
+    to_prove = rows[3] if confidence is not None else None
+    return Parts(rows[0], rows[1], rows[-1], rows[2], to_prove, shares[-1])
+
+
+def _ways(forest: Forest, method: str) -> list[Way]:
+    """Return the ways of asking that suit a forest."""
+    ways = []
+    votes = forest.aggregation != "sum"
+    if method == "sequential" and not votes:
+        msg = (
+            f"method='sequential' is for trees that vote; those of this model "
+            f"({forest.source or 'a sum of trees'}) add to a score. Use "
+            "method='cascade' or 'auto'."
+        )
+        raise UnsupportedModelError(msg)
+    assert forest.classes_ is not None
+    if len(forest.classes_) < 2:
+        return []
+    if method != "cascade" and votes:
+        if forest.aggregation == "mean":
+            ways.append(Way("soft votes", "sequential", partial(_votes, "soft")))
+        if forest.votes_by_class:
+            ways.append(Way("hard votes", "sequential", partial(_votes, "hard")))
+    if method == "cascade" or not votes:
+        ways.append(
+            Way("cascade, thresholds", "cascade", partial(_cascades, "thresholds"))
+        )
+        ways.append(Way("cascade, optimal", "cascade", partial(_cascades, "optimal")))
+    elif method == "auto":
+        ways.append(Way("cascade, optimal", "cascade", partial(_cascades, "optimal")))
+    return ways
+
+
+def _votes(
+    voting: str, model: Any, settings: dict[str, Any], parts: Parts
+) -> Candidates:
+    """Return candidates that have votes cast in random order."""
+    classifier = SequentialVotingClassifier(model, voting=voting, **settings)
+    # No rows are needed for the order, so all of them serve the thresholds.
+    return classifier._candidates(parts.to_order_and_fit)
+
+
+def _cascades(
+    rule: str, model: Any, settings: dict[str, Any], parts: Parts
+) -> Candidates:
+    """Return candidates that add up scores in a chosen order."""
+    classifier = CascadeClassifier(model, rule=rule, **settings)
+    return classifier._candidates(parts.to_fit, parts.to_order)
+
+
+def _warn_that_nothing_fits(
+    bound: float, confidence: float | None, contest: Contest
+) -> None:
+    """Warn that asking fewer trees broke the bound in every way tried."""
+    if not contest.entries:
+        msg = (
+            "The model gives the same answer for all rows that something could be "
+            "learnt from, so all trees are asked. Pass more rows, among them some of "
+            "every class."
+        )
+        warnings.warn(msg, SpinneyWarning, stacklevel=3)
+        return
+    closest = min(entry.trial.disagreement for entry in contest.entries)
+    msg = (
+        f"No way of asking fewer trees kept to a disagreement of {bound:.4g} with the "
+        f"model: on {contest.n_compared:,} rows kept back, the most cautious one "
+        f"disagreed on {closest:.4g} of them"
+    )
+    if confidence is not None:
+        msg += f", too many to prove the bound with a confidence of {confidence:g}"
+    least = math.ceil(10.0 / max(bound, 1e-9))
+    msg += (
+        f". All trees are asked. Pass more rows ({least:,} are good for such a "
+        "bound), or a larger max_disagreement."
+    )
+    warnings.warn(msg, SpinneyWarning, stacklevel=3)
