@@ -17,7 +17,7 @@ PARALLEL = -n auto --maxprocesses 4
 TESTS_OF_KERNELS = tests/runtime tests/sequential tests/test_policy.py \
     tests/test_recursion.py tests/ordering tests/cascade tests/anytime tests/pruning
 
-.PHONY: help demo test slow lint format compare papers clean
+.PHONY: help demo test slow lint format docs compare papers clean
 
 help:
 	@echo "make demo    show on a small data set what spinney does"
@@ -25,6 +25,7 @@ help:
 	@echo "make slow    the tests that take longer: slow, guarantee, benchmark"
 	@echo "make lint    ruff and mypy only"
 	@echo "make format  let ruff put the code into shape"
+	@echo "make docs    the pages and the reference of all names, in build/docs"
 	@echo "make compare measure spinney beside other engines, twenty minutes"
 	@echo "make papers  the papers' tables and figures measured again, hours"
 	@echo "make clean   remove .venv and everything that was built"
@@ -53,6 +54,10 @@ format: $(VENV)/ready-for-test
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+docs: $(VENV)/ready-for-test
+	@$(PIP_INSTALL) --editable '.[docs]'
+	$(BIN)/sphinx-build -W --keep-going -b html -c docs . build/docs
+
 compare: $(VENV)/ready-for-test
 	@$(PIP_INSTALL) -r benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.compare.run
@@ -64,6 +69,7 @@ papers: $(VENV)/ready-for-test
 	$(BIN)/python -m benchmarks.papers.cascade
 	$(BIN)/python -m benchmarks.papers.anytime
 	$(BIN)/python -m benchmarks.papers.pruning
+	$(BIN)/python -m benchmarks.papers.results
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -90,7 +96,7 @@ $(BIN)/python:
 
 $(VENV)/ready-for-demo: pyproject.toml | $(BIN)/python
 	@echo "Installing spinney and what the demo needs (once; about a minute)."
-	@$(PIP_INSTALL) --editable '.[cli]'
+	@$(PIP_INSTALL) --editable '.[cli,prune,report]'
 	@touch $@
 
 $(VENV)/ready-for-test: pyproject.toml | $(BIN)/python

@@ -1,15 +1,25 @@
-"""Every Python example in README.md and docs runs."""
+"""Examples of the documentation run, links lead somewhere, nothing is left out."""
 
 from __future__ import annotations
 
+import inspect
 import re
+import subprocess
+import sys
+from functools import cached_property
 from pathlib import Path
 
 import pytest
 
+import spinney
+
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+DOCS = sorted((ROOT / "docs").glob("**/*.md"))
+PAGES = [ROOT / "README.md", *DOCS]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
 def python_blocks(page):
@@ -44,3 +54,156 @@ def test_a_failing_example_is_noticed_and_its_line_is_named(tmp_path):
     with pytest.raises(AssertionError) as caught:
         run_examples(page)
     assert caught.traceback[-1].lineno + 1 == 8
+
+
+# ---------------------------------------------------------------------------- links
+
+
+def anchors_of(page):
+    """Return what the headings of a page are called in links."""
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        for heading in HEADING.findall(text)
+    }
+
+
+def broken_links(page):
+    """Return the links of a page that lead nowhere in the project."""
+    broken = []
+    for link in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors_of(target)):
+            broken.append(link)
+    return broken
+
+
+LINKING = [
+    *PAGES,
+    *sorted((ROOT / "benchmarks").glob("**/*.md")),
+    *sorted((ROOT / "examples").glob("*.md")),
+]
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    assert broken_links(page) == []
+
+
+def test_a_broken_link_is_noticed(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A heading, and more\n\n[a](#a-heading-and-more) [b](#b) [c](c)\n"
+    )
+    assert broken_links(page) == ["#b", "c"]
+
+
+# ------------------------------------------------------------------------ reference
+
+
+def documented():
+    """Return what the reference has: dotted names, each with its methods."""
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    entries = re.findall(
+        r"^\.\. auto(?:function|class|exception):: (\S+)(?:\n +:members: (.*))?$",
+        page,
+        re.MULTILINE,
+    )
+    return {name: set(members.split(", ")) - {""} for name, members in entries}
+
+
+def own_members(cls):
+    """Return the public methods and properties of a class that are spinney's own."""
+    names = set()
+    for name in dir(cls):
+        member = inspect.getattr_static(cls, name)
+        if isinstance(member, property):
+            member = member.fget
+        elif isinstance(member, cached_property):
+            member = member.func
+        elif isinstance(member, (classmethod, staticmethod)):
+            member = member.__func__
+        elif not inspect.isfunction(member):
+            continue
+        if not name.startswith("_") and member.__module__.startswith("spinney"):
+            names.add(name)
+    return names
+
+
+@pytest.mark.parametrize("name", sorted(set(spinney.__all__) - {"__version__"}))
+def test_reference_has_every_public_name_and_its_methods(name):
+    reference = documented()
+    assert f"spinney.{name}" in reference
+    if inspect.isclass(getattr(spinney, name)):
+        # What an exception has is what every exception has.
+        assert own_members(getattr(spinney, name)) == reference[f"spinney.{name}"]
+
+
+def test_reference_has_nothing_that_is_not_there():
+    for name, members in documented().items():
+        module, _, last = name.rpartition(".")
+        thing = getattr(__import__(module, fromlist=[last]), last)
+        for member in members:
+            assert hasattr(thing, member), f"{name}.{member}"
+
+
+@pytest.mark.slow
+def test_documentation_builds_without_warnings(tmp_path):
+    for package in ("sphinx", "myst_parser", "numpydoc", "furo"):
+        pytest.importorskip(package, reason="needs the extra docs")
+    command = ["-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-c", "docs"]
+    done = subprocess.run(
+        [sys.executable, *command, ".", str(tmp_path / "html")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    start = (tmp_path / "html" / "docs" / "index.html").read_text(encoding="utf-8")
+    reference = (tmp_path / "html" / "docs" / "api.html").read_text(encoding="utf-8")
+    assert "Where to begin" in start
+    assert 'id="spinney.accelerate"' in reference
+    # It is read without a network.
+    assert not re.search(
+        r'(?:src|href)="https?://[^"]*\.(?:js|css)"', start + reference
+    )
+
+
+# ------------------------------------------------------------------ the papers' page
+
+
+def test_the_papers_page_is_what_its_generator_writes():
+    results = pytest.importorskip(
+        "benchmarks.papers.results", reason="benchmarks are not shipped here"
+    )
+    assert results.PAGE.read_text(encoding="utf-8") == results.render()
+
+
+def test_what_the_papers_print_is_the_same_everywhere():
+    published = pytest.importorskip(
+        "benchmarks.papers.published", reason="benchmarks are not shipped here"
+    )
+    from benchmarks.papers import sequential
+
+    for name, trees, error_of_all, error in sequential.PAPER.values():
+        column = published.TABLE_4[name]
+        assert (column.trees, column.error_of_all, column.error) == (
+            trees,
+            error_of_all,
+            error,
+        )
+
+
+def test_means_are_called_alike_only_within_chance():
+    side_by_side = pytest.importorskip(
+        "benchmarks.papers.side_by_side", reason="benchmarks are not shipped here"
+    )
+    measured = side_by_side.Measured
+    paper = measured(10.0, 1.0, 100)
+    assert side_by_side.compared(measured(10.3, 1.0, 25), paper, "", 2) == "Alike."
+    apart = side_by_side.compared(measured(10.5, 1.0, 25), paper, " %", 2, "Because.")
+    assert apart == "0.50 % higher. Because."

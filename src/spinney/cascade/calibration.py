@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spinney.cascade.fan import FanPolicy
 from spinney.cascade.fan_engine import FanEngine
-from spinney.errors import SpinneyWarning
+from spinney.errors import InvalidArgumentError, SpinneyWarning
 from spinney.forest import Forest
 from spinney.guarantee import split_rows
 from spinney.ordering import ExitPolicy, ScoreTable
@@ -84,6 +84,12 @@ def share_out(
     shares = [share for share, want in zip(sizes, wanted, strict=False) if want]
     if len(rows) >= len(shares):
         numbers = list(split_rows(len(rows), shares, chance))
+    elif to_prove:
+        msg = (
+            f"There are too few rows: {len(rows)}, and they are parted into "
+            f"{len(shares)}, one of which is to prove a bound on. Pass thousands."
+        )
+        raise InvalidArgumentError(msg)
     else:
         # Too few to tell anything; whatever comes out is fitted to them.
         numbers = [np.arange(len(rows))] * len(shares)

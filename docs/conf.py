@@ -1,0 +1,96 @@
+"""How the documentation is built.
+
+    sphinx-build -W --keep-going -b html -c docs . build/docs
+
+The folder of the sources is that of the whole project: pages link to one another by
+relative paths, those of the benchmarks included, and are read as they are on a code
+host too.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from spinney import __version__  # noqa: E402
+
+project = "spinney"
+author = "the spinney developers"
+copyright = "the spinney developers"
+version = release = __version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+]
+root_doc = "docs/index"
+include_patterns = [
+    "docs/*.md",
+    "examples/README.md",
+    "benchmarks/README.md",
+    "benchmarks/early/README.md",
+    "benchmarks/papers/*.md",
+    "CHANGELOG.md",
+]
+# Not to be searched for pages at all: an environment holds thousands of folders.
+exclude_patterns = [
+    ".*",
+    "build",
+    "dist",
+    "src",
+    "tests",
+    "docs/_*",
+    "**/results",
+    "**/__pycache__",
+]
+
+# Links within a page go to headings, named as code hosts name them.
+myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence"]
+# A changelog repeats "Added", and results repeat the names of data sets.
+suppress_warnings = ["myst.header"]
+
+# `name` is a link where there is something of that name, and slanted otherwise.
+default_role = "autolink"
+autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
+autodoc_typehints = "none"  # the docstrings tell, in words
+autosummary_generate = False
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+html_theme = "furo"
+html_title = f"spinney {release}"
+html_static_path = ["_static"]
+html_css_files = ["spinney.css"]
+html_extra_path = ["_root"]  # a page at the top that leads to docs/index.html
+html_copy_source = False
+html_show_sourcelink = False
+# Fonts of the system and nothing from elsewhere: pages can be read without a network.
+html_theme_options = {
+    "light_css_variables": {
+        "color-brand-primary": "#2f6f3e",
+        "color-brand-content": "#2f6f3e",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#8fce9b",
+        "color-brand-content": "#8fce9b",
+    },
+}
+
+
+def setup(app):
+    """Keep names that end in an underscore from being read as links."""
+
+    def with_plain_names(app, what, name, obj, options, lines):
+        # In front of numpydoc, which hands types on as they are.
+        lines[:] = [
+            line.replace("(n_features_in_,)", "(`n_features_in_`,)") for line in lines
+        ]
+
+    app.connect("autodoc-process-docstring", with_plain_names, priority=100)

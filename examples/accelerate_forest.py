@@ -1,0 +1,67 @@
+"""Make a random forest faster, and prove on fresh rows that it answers as before.
+
+Three sets of rows that have nothing in common: one to train on, one without labels to
+find out when it is safe to stop asking trees, and one to check the result. The file at
+the end is what a service or a batch job loads.
+
+Run it: python examples/accelerate_forest.py
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+
+import spinney
+
+X, y = make_classification(
+    37_000, 20, n_informative=8, flip_y=0.02, class_sep=1.5, random_state=0
+)
+X = X.astype(np.float32)
+model = RandomForestClassifier(150, max_depth=10, n_jobs=2, random_state=0)
+model.fit(X[:5000], y[:5000])
+
+# The bound is on how often an answer differs from that of model.predict. Without a
+# confidence it is kept on these rows, a part of which is kept back from fitting.
+fast = spinney.accelerate(model, X[5000:17_000], max_disagreement=0.005, random_state=0)
+print(fast.acceleration_)
+
+# Rows that nothing here has seen turn it into a statement about all new rows of the
+# same kind. accelerate(..., confidence=0.95) would have kept rows for that by itself.
+fresh, truth = X[17_000:], y[17_000:]
+certificate = spinney.certify(fast, fresh, confidence=0.95)
+print(certificate)
+if certificate.upper_bound > 0.01:
+    print("not good enough: pass more rows to accelerate, or a confidence")
+
+labels, n_asked = fast.predict_counted(fresh)
+print(f"trees asked: {n_asked.mean():.1f} of {fast.forest_.n_trees} on average")
+print(f"right: {(labels == truth).mean():.4f}", end=", ")
+print(f"with all trees: {(model.predict(fresh) == truth).mean():.4f}")
+
+with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder) / "fast.spinney"
+    spinney.save(fast, path)
+    print(f"file: {path.stat().st_size / 1e6:.1f} MB, without pickle")
+    loaded = spinney.load(path)
+    assert (loaded.predict(fresh) == labels).all()
+
+
+def microseconds(predict):
+    """Return the shortest time per row of three calls."""
+    times = []
+    for _ in range(3):
+        start = perf_counter()
+        predict(fresh)
+        times.append(perf_counter() - start)
+    return 1e6 * min(times) / len(fresh)
+
+
+model.n_jobs = 1  # one thread each
+print(f"scikit-learn: {microseconds(model.predict):6.2f} µs per row")
+print(f"spinney:      {microseconds(fast.predict):6.2f} µs per row")

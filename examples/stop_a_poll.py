@@ -1,0 +1,87 @@
+"""Ask a language model several times, and stop as soon as the majority is clear.
+
+Sampling 40 answers and taking the majority is better than taking one answer, and costs
+40 calls. Most questions are clear after a few. `optimal_strategy` says when to stop,
+such that on average one question in a hundred at most is decided otherwise than by all
+40 samples, with as few calls as possible. No trees are involved, and nothing is known
+about the model but past votes.
+
+The sampler here is made up: each question has its own probability that a sample says
+yes. Put your own call in its place.
+
+Run it: python examples/stop_a_poll.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import spinney
+
+N_SAMPLES = 40
+MAX_DISAGREEMENT = 0.01
+
+
+class MadeUpModel:
+    """Says yes or no; on most questions it is sure of itself."""
+
+    def __init__(self, n_questions, seed):
+        self.draw = np.random.default_rng(seed)
+        self.yes = self.draw.beta(0.3, 0.4, size=n_questions)
+        self.n_calls = 0
+
+    def sample(self, question):
+        """Answer a question once. This is the call that costs money."""
+        self.n_calls += 1
+        return bool(self.draw.random() < self.yes[question])
+
+
+def main():
+    # Past questions, all of them sampled in full, tell how clear votes usually are.
+    past = MadeUpModel(2000, seed=0)
+    n_yes = [sum(past.sample(q) for _ in range(N_SAMPLES)) for q in range(2000)]
+    votes = np.bincount(n_yes, minlength=N_SAMPLES + 1)
+
+    # One more of each, so that no number of votes is taken as impossible.
+    strategy = spinney.optimal_strategy(N_SAMPLES, MAX_DISAGREEMENT, votes=votes + 1)
+    print(f"promised: {strategy.expected_votes:.1f} of {N_SAMPLES} samples on average,")
+    print(f"          {strategy.proven_disagreement:.2%} decided otherwise")
+
+    # New questions. Samples come independently, so any order is a random order.
+    n_questions = 3000
+    model = MadeUpModel(n_questions, seed=1)
+    n_different = 0
+    n_cast = []
+    for question in range(n_questions):
+        poll = strategy.poll(random_state=question)
+        answers = []
+        while not poll.decided:
+            answers.append(model.sample(question))
+            poll.cast(answers[-1])
+        n_cast.append(poll.n_cast)
+        # For comparison only: what would all samples have said?
+        calls = model.n_calls
+        answers += [model.sample(question) for _ in range(N_SAMPLES - len(answers))]
+        model.n_calls = calls
+        n_different += poll.decision != (2 * sum(answers) > N_SAMPLES)
+
+    full = n_questions * N_SAMPLES
+    print(f"measured: {np.mean(n_cast):.1f} samples on average,")
+    print(f"          {n_different / n_questions:.2%} decided otherwise")
+    print(f"calls saved: {full - model.n_calls:,} of {full:,} ", end="")
+    print(f"({1 - model.n_calls / full:.0%})")
+    print("questions by samples needed:")
+    for least, most in ((1, 5), (6, 10), (11, 20), (21, 39), (40, 40)):
+        share = np.mean([least <= n <= most for n in n_cast])
+        span = f"{least} to {most}" if least < most else f"{least}"
+        print(f"  {span:>8}  {share:6.1%}  {'#' * round(50 * share)}")
+
+    # Without past votes, and for every single question whatever its votes are:
+    careful = spinney.optimal_strategy(
+        N_SAMPLES, MAX_DISAGREEMENT, objective="minimixed", votes=votes
+    )
+    print(f"bound for every question alone: {careful.expected_votes:.1f} samples")
+
+
+if __name__ == "__main__":
+    main()

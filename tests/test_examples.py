@@ -1,0 +1,121 @@
+"""Every script in examples runs by itself and prints what it is there to show."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import spinney
+
+FOLDER = Path(__file__).parent.parent / "examples"
+SOURCE = Path(spinney.__file__).parent.parent
+SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py"))
+
+if not SCRIPTS:
+    pytest.skip("examples are not shipped here", allow_module_level=True)
+
+
+def output_of(script, folder):
+    """Run a script in a folder of its own; return what it prints."""
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / script)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env=environment,
+        cwd=folder,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert list(folder.iterdir()) == [], "left a file behind"
+    return done.stdout
+
+
+def numbers_after(words, text):
+    """Return the numbers of the line that begins with these words."""
+    for line in text.splitlines():
+        if line.strip().startswith(words):
+            return [
+                float(n.replace(",", "")) for n in re.findall(r"\d[\d,]*\.?\d*", line)
+            ]
+    msg = f"nothing begins with {words!r} in:\n{text}"
+    raise AssertionError(msg)
+
+
+def test_a_forest_is_accelerated_and_certified(tmp_path):
+    said = output_of("accelerate_forest.py", tmp_path)
+    assert "all trees" in said
+    asked, in_all = numbers_after("trees asked", said)
+    assert asked < 0.5 * in_all
+    _, _, share, bound, confidence = numbers_after("<Certificate", said)
+    assert share <= bound <= 2.0
+    assert confidence == 95
+    right, with_all_trees = numbers_after("right", said)
+    assert abs(right - with_all_trees) < 0.01
+    assert "without pickle" in said
+
+
+def test_a_service_answers_and_refuses_one_row_at_a_time(tmp_path):
+    said = output_of("serve_one_row.py", tmp_path).splitlines()
+    assert said[0] in ("200 {'label': 0}", "200 {'label': 1}")
+    assert re.fullmatch(r"200 \{'label': [01], 'trees_asked': \d+\}", said[1])
+    assert all(line.startswith("422 {'error': ") for line in said[2:5])
+    assert "µs" in said[5]
+
+
+def test_a_poll_saves_calls_within_its_promise(tmp_path):
+    said = output_of("stop_a_poll.py", tmp_path)
+    saved, in_all, _ = numbers_after("calls saved", said)
+    assert saved > 0.6 * in_all
+    promised = float(re.search(r"promised:.*\n\s+([\d.]+)%", said)[1])
+    measured = float(re.search(r"measured:.*\n\s+([\d.]+)%", said)[1])
+    assert promised <= 1.0
+    assert measured < 1.6  # 3,000 questions: three standard deviations above
+
+
+def test_a_filter_rejects_most_and_ranks_the_rest_exactly(tmp_path):
+    said = output_of("filter_candidates.py", tmp_path)
+    assert "the same as without a cascade: True" in said
+    assert numbers_after("decided otherwise", said)[0] < 0.3
+    assert int(re.search(r"(\d+) of 200 trees asked per item", said)[1]) < 100
+
+
+def test_answers_come_by_the_deadline_and_get_better(tmp_path):
+    said = output_of("answer_by_deadline.py", tmp_path)
+    curve = [
+        (int(k), float(ours), float(random))
+        for k, ours, random in re.findall(
+            r"(\d+) steps: ([\d.]+)   in random order: ([\d.]+)", said
+        )
+    ]
+    assert curve[0][1] < curve[2][1] < curve[-1][1]
+    assert curve[2][1] > curve[2][2]
+    assert curve[-1][1] == curve[-1][2]
+    assert "answers are those of the forest itself" in said
+
+
+def test_pruning_lays_out_trade_offs_and_lowers_the_cost(tmp_path):
+    pytest.importorskip("ortools", reason="pruning needs the extra prune")
+    said = output_of("prune_lab_tests.py", tmp_path)
+    assert numbers_after("", said)[0] > 5  # forests on the frontier
+    cost, in_all = numbers_after("cost of a patient", said)
+    assert cost < 0.8 * in_all
+    right, before = numbers_after("right on the last quarter", said)
+    assert right > before - 0.05
+    assert "values fetched" in said
+
+
+def test_every_script_is_tested_and_listed():
+    here = Path(__file__).read_text(encoding="utf-8")
+    listed = (FOLDER / "README.md").read_text(encoding="utf-8")
+    for script in SCRIPTS:
+        assert f'"{script}"' in here
+        assert f"[{script}]({script})" in listed
