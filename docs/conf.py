@@ -34,6 +34,7 @@ include_patterns = [
     "examples/README.md",
     "benchmarks/README.md",
     "benchmarks/early/README.md",
+    "benchmarks/accelerate/README.md",
     "benchmarks/papers/*.md",
     "CHANGELOG.md",
 ]

@@ -25,6 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import spinney
 from datasets import real
 from spinney import FormatError, SpinneyWarning, UnsupportedModelError, contest
+from spinney.sequential import problems
 from spinney.trials import Acceleration, Trial
 
 X, Y = make_classification(
@@ -32,6 +33,19 @@ X, Y = make_classification(
 )
 X = X.astype(np.float32)
 TRAINING, GIVEN, NEW = slice(0, 1500), slice(1500, 5000), slice(5000, 7000)
+
+
+FULL_PATHS = problems.PATHS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _less_work():
+    """Measure times and fit votes more roughly, except where promises are tested."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contest, "BATCH", 2000)
+        patch.setattr(contest, "ROUNDS", 3)
+        patch.setattr(problems, "PATHS", (50_000, 5, 200))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +63,6 @@ def boosted():
 @pytest.fixture(scope="module")
 def faster(forest):
     return spinney.accelerate(forest, X[GIVEN], max_disagreement=0.01, random_state=0)
-
-
-@pytest.fixture(autouse=True)
-def _short_measurements(monkeypatch):
-    monkeypatch.setattr(contest, "BATCH", 2000)
-    monkeypatch.setattr(contest, "ROUNDS", 3)
 
 
 # ------------------------------------------------------------------ what comes out
@@ -371,7 +379,8 @@ def broken_promises(name, model, max_disagreement, n_repeats, n_trained):
         ("magic", RandomForestClassifier(60)),
     ],
 )
-def test_a_promise_with_confidence_is_broken_in_few_splits(name, model):
+def test_a_promise_with_confidence_is_broken_in_few_splits(name, model, monkeypatch):
+    monkeypatch.setattr(problems, "PATHS", FULL_PATHS)
     n_repeats = 40
     n_broken = broken_promises(name, model, 0.005, n_repeats, 5000)
     # Allowed: 5 % of the splits. Fails only on evidence for more.

@@ -1,0 +1,113 @@
+"""The figure of what other levels would give, and the slider beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spinney.report.contents import Figure, Table
+from spinney.report.drawing import Axis, Chart, Line, Mark, linear
+from spinney.report.wording import number, of_rows, percent, times
+
+
+def figure_of_sweep(report: Mapping[str, Any]) -> Figure:
+    """Return the figure of disagreement against trees asked, over several levels.
+
+    Parameters
+    ----------
+    report : mapping
+        What `collect` has found.
+    """
+    sweep = report["sweep"]
+    points, n_rows = sweep["points"], sweep["n_measured"]
+    word = "voters" if report["model"]["n_nodes"] is None else "trees"
+    own = next(point for point in points if point["is_own"])
+    # Less than one row cannot be measured: below it there is only zero.
+    smallest = min([1.0 / n_rows, *(p["level"] for p in points if p["level"])])
+    largest = max(2.0 / n_rows, *(max(p["level"], p["disagreement"]) for p in points))
+    chart = Chart(
+        linear(f"{word} asked per row", 0.0, 1.05 * max(p["trees"] for p in points)),
+        Axis(
+            "disagreement",
+            smallest / 4.0,
+            largest * 1.3,
+            percent,
+            is_log=True,
+            with_zero=True,
+        ),
+        [
+            Line([(p["trees"], p["level"]) for p in points], "quiet", label="allowed"),
+            Line(
+                [(p["trees"], p["disagreement"]) for p in points],
+                "first",
+                dots=True,
+                label="measured",
+            ),
+            Mark(own["trees"], own["disagreement"], identity="sweep-mark"),
+        ],
+    )
+    cells = [
+        (
+            percent(p["level"]),
+            number(p["trees"]),
+            percent(p["share"]),
+            of_rows(p["n_disagreements"], n_rows),
+            percent(p["disagreement"]),
+            times(p["speed_up"]),
+        )
+        for p in points
+    ]
+    table = Table(
+        (
+            "Allowed",
+            f"{word.capitalize()} per row",
+            "Share",
+            "Differ",
+            "Disagreement",
+            f"Fewer {word} by",
+        ),
+        cells,
+        marked=points.index(own),
+    )
+    caption = (
+        f"Each dot is one level: the more disagreement is allowed, the fewer {word} "
+        "are asked. The dotted line is what was allowed, the dots what was measured on "
+        f"{n_rows:,} rows kept back. The ring is the level in the panel."
+    )
+    return Figure("sweep", f"Disagreement against {word} asked", caption, chart, table)
+
+
+def slider_of(report: Mapping[str, Any], chart: Chart) -> dict[str, Any]:
+    """Return what the slider shows at each level.
+
+    Parameters
+    ----------
+    report : mapping
+        What `collect` has found.
+    chart : Chart
+        The chart in which a ring marks the level.
+    """
+    sweep, model = report["sweep"], report["model"]
+    word = "voters" if model["n_nodes"] is None else "trees"
+    levels = []
+    for point in sweep["points"]:
+        level = percent(point["level"])
+        trees = f"{number(point['trees'])} of {model['n_trees']:,}"
+        differing = of_rows(point["n_disagreements"], sweep["n_measured"])
+        levels.append(
+            {
+                "level": level,
+                "own": point["is_own"],
+                "trees": trees,
+                "share": f"{percent(point['share'])} of all {word}",
+                "disagreement": percent(point["disagreement"]),
+                "differing": differing,
+                "speed_up": times(point["speed_up"]),
+                "spoken": f"{level} allowed: {trees} {word} asked per row, "
+                f"{differing} answered differently",
+                "x": round(chart.at_x(point["trees"]), 1),
+                "y": round(chart.at_y(point["disagreement"]), 1),
+            }
+        )
+    own = next(k for k, point in enumerate(sweep["points"]) if point["is_own"])
+    return {"levels": levels, "own": own, "word": word}

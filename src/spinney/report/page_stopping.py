@@ -1,0 +1,291 @@
+"""The page of a classifier that stops asking early."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spinney.report.contents import Page, Section, Table, Tile
+from spinney.report.figures_stopping import (
+    figure_of_counts,
+    figure_of_distribution,
+    figure_of_stopping,
+)
+from spinney.report.figures_sweep import figure_of_sweep, slider_of
+from spinney.report.wording import number, of_rows, percent, ratio, times
+
+TITLES = {
+    "sequential": "Votes stopped early",
+    "cascade": "Scores stopped early",
+    "all trees": "All trees asked",
+}
+
+
+def page_of_stopping(report: Mapping[str, Any], facts: list[tuple[str, str]]) -> Page:
+    """Return the parts of the page.
+
+    Parameters
+    ----------
+    report : mapping
+        What `collect` has found.
+    facts : list of (str, str)
+        What the report is about.
+    """
+    sections = [
+        Section("promise", "What is promised", promise(report)),
+        _decisions(report),
+    ]
+    if report["kind"] != "all trees":
+        sections += [_work(report), _levels(report)]
+    if report["acceleration"]:
+        sections.append(_comparison(report["acceleration"]))
+    return Page(
+        TITLES[report["kind"]], _summary(report), _tiles(report), sections, facts
+    )
+
+
+def trees_word(report: Mapping[str, Any]) -> str:
+    """Return what is asked: trees, or voters of other kinds."""
+    return "voters" if report["model"]["n_nodes"] is None else "trees"
+
+
+def _summary(report: Mapping[str, Any]) -> str:
+    n_trees, trees = report["model"]["n_trees"], report["trees"]
+    differing = report["disagreement"]
+    n_rows = report["rows"]["n_rows"]
+    word = trees_word(report)
+    if report["kind"] == "all trees":
+        return (
+            f"Every row is answered by all {n_trees:,} {word}, exactly as the model "
+            f"itself answers. This page shows what that takes on {n_rows:,} rows."
+        )
+    return (
+        f"On {n_rows:,} rows, {number(trees['mean'])} of {n_trees:,} {word} were asked "
+        f"per row on average, and {of_rows(differing['n_disagreements'], n_rows)} got "
+        "another answer than from the model itself."
+    )
+
+
+def _tiles(report: Mapping[str, Any]) -> list[Tile]:
+    trees, differing = report["trees"], report["disagreement"]
+    n_trees, n_rows = report["model"]["n_trees"], report["rows"]["n_rows"]
+    clock, error = report["microseconds"], report["error"]
+    word = trees_word(report)
+    if report["kind"] == "all trees":
+        tiles = [
+            Tile(f"{n_trees:,}", f"{word} per row", "all of them, for every row"),
+            Tile(
+                f"{number(clock['batch'])} µs",
+                "per row, in a batch",
+                f"measured here on {clock['n_rows']:,} rows",
+            ),
+        ]
+        if clock["single"] is not None:
+            tiles.append(
+                Tile(
+                    f"{number(clock['single'])} µs",
+                    "for a row alone",
+                    f"measured here on {clock['n_single_rows']:,} rows",
+                )
+            )
+        if error:
+            tiles.append(
+                Tile(
+                    percent(error["full"]), "of the answers wrong", "against the truth"
+                )
+            )
+        return tiles
+    allowed = report["settings"]["max_disagreement"]
+    tiles = [
+        Tile(
+            number(trees["mean"]),
+            f"of {n_trees:,} {word} per row",
+            f"{percent(trees['share'])} of all; half of the rows need at most "
+            f"{number(trees['median'])}, 95 % at most {number(trees['percentile_95'])}",
+        ),
+        Tile(
+            percent(differing["share"]),
+            "answered differently",
+            f"{of_rows(differing['n_disagreements'], n_rows)}; "
+            + (
+                f"{percent(differing['with_reference'])} differ from the vote of all "
+                f"{word}, {percent(allowed)} allowed"
+                if differing["reference_with_model"]
+                else f"{percent(allowed)} allowed"
+            ),
+        ),
+        Tile(
+            times(ratio(clock["batch_full"], clock["batch"])),
+            "as fast as all trees" if word == "trees" else "as fast as all voters",
+            f"{number(clock['batch'])} µs per row against "
+            f"{number(clock['batch_full'])} µs, in a batch of {clock['n_rows']:,}",
+        ),
+    ]
+    if clock["single"] is not None:
+        tiles.append(
+            Tile(
+                times(ratio(clock["single_full"], clock["single"])),
+                "as fast for a row alone",
+                f"{number(clock['single'])} µs against {number(clock['single_full'])} "
+                "µs, one row at a time",
+            )
+        )
+    if error:
+        tiles.append(
+            Tile(
+                percent(error["early"]),
+                "of the answers wrong",
+                f"{percent(error['full'])} with all {word}, against the truth",
+            )
+        )
+    return tiles
+
+
+def promise(report: Mapping[str, Any]) -> list[str]:
+    """Return in words what is known about other rows than those seen.
+
+    Parameters
+    ----------
+    report : mapping
+        What `collect` has found.
+    """
+    if report["kind"] == "all trees":
+        return [
+            "Nothing ever differs: all trees are asked, and the answers are those of "
+            "the model, on these rows and on all others."
+        ]
+    proof, differing = report["certificate"], report["disagreement"]
+    n_rows = report["rows"]["n_rows"]
+    reference = "the model"
+    said = []
+    if differing["reference_with_model"]:
+        reference = "the full vote"
+    if proof:
+        said.append(
+            f"Proven: of new rows of the same kind, at most "
+            f"{percent(proof['upper_bound'])} get another answer than from "
+            f"{reference}, with {percent(proof['confidence'])} confidence. It was "
+            f"proven on {proof['n_rows']:,} rows kept back, of which "
+            f"{proof['n_disagreements']:,} differed. Rows of another kind (drift) "
+            "invalidate it."
+        )
+    elif report["settings"]["confidence"] is not None and report["trees"]["share"] == 1:
+        said.append(
+            f"A bound of {percent(report['settings']['max_disagreement'])} was to be "
+            f"proven with {percent(report['settings']['confidence'])} confidence, and "
+            "the rows given to fit were too few for it. So all trees are asked, and "
+            f"nothing differs from {reference}."
+        )
+    else:
+        said.append(
+            f"The {percent(differing['share'])} above is a mean over the "
+            f"{n_rows:,} rows of this report. It is no statement about new rows, and "
+            "neither is the allowed "
+            f"{percent(report['settings']['max_disagreement'])}, a mean over the rows "
+            "that the classifier was fitted to."
+        )
+        said.append(
+            "If the rows of this report played no part in training or fitting, they "
+            f"prove that at most {percent(differing['upper_bound_if_fresh'])} of new "
+            "rows of the same kind differ, with 95 % confidence. To have a bound "
+            "proven from the start, fit with confidence=0.95, or call "
+            "spinney.certify(classifier, X) with fresh rows."
+        )
+    if differing["reference_with_model"]:
+        said.append(
+            "The bound is on the disagreement with the majority vote of all trees, "
+            f"which was {percent(differing['with_reference'])} here. The model itself "
+            "decides in another way, and differs from that vote on "
+            f"{percent(differing['reference_with_model'])} of these rows, however many "
+            "trees are asked."
+        )
+    return said
+
+
+def _decisions(report: Mapping[str, Any]) -> Section:
+    figures = [figure_of_distribution(report)]
+    words = []
+    if report["kind"] != "all trees":
+        stopping = figure_of_stopping(report)
+        if stopping is not None:
+            figures.append(stopping)
+        elif "fan" in report["method"]:
+            words = [
+                "The rule 'fan' has thresholds for every bin of scores at every step, "
+                "too many for a picture."
+            ]
+        else:
+            words = ["No row is ever decided before the last tree."]
+    return Section("decisions", "How rows are decided", words, figures)
+
+
+def _work(report: Mapping[str, Any]) -> Section:
+    word = trees_word(report)
+    done = report["trees"]["done"]
+    table = Table(
+        ("Rows done", f"After {word}"),
+        [(percent(at["share"]), f"{at['trees']:,}") for at in done],
+        caption=f"How many {word} are enough for how many rows",
+    )
+    return Section(
+        "work", f"{word.capitalize()} asked", [], [figure_of_counts(report)], table
+    )
+
+
+def _levels(report: Mapping[str, Any]) -> Section:
+    sweep = report["sweep"]
+    title = "What another level would give"
+    if not sweep["points"]:
+        return Section("levels", title, [sweep["reason"]])
+    words = (
+        f"The same method, fitted anew at other levels on {sweep['n_fitted']:,} of the "
+        f"rows of this report and measured on {sweep['n_measured']:,} others. "
+        "Nothing is proven at these levels."
+    )
+    if sweep["n_fitted"] + sweep["n_measured"] < report["rows"]["n_rows"]:
+        words += " The rows were drawn from all rows of the report."
+    figure = figure_of_sweep(report)
+    return Section(
+        "levels", title, [words], [figure], slider=slider_of(report, figure.chart)
+    )
+
+
+def _comparison(acceleration: Mapping[str, Any]) -> Section:
+    trials = acceleration["trials"]
+    rows = [
+        (
+            trial["name"],
+            number(trial["trees"]),
+            percent(trial["disagreement"]),
+            number(trial["microseconds_batch"]),
+            number(trial["microseconds_single"]),
+            ("kept" if trial["chosen"] else "")
+            if trial["kept_promise"]
+            else "breaks the bound",
+        )
+        for trial in trials
+    ]
+    chosen = next(place for place, trial in enumerate(trials) if trial["chosen"])
+    return Section(
+        "comparison",
+        "What was compared",
+        [
+            "Ways of asking the model that spinney.accelerate fitted to "
+            f"{acceleration['n_fitted']:,} rows and compared on "
+            f"{acceleration['n_compared']:,} others, where at most "
+            f"{percent(acceleration['max_disagreement'])} were allowed to differ from "
+            "the model's own answers."
+        ],
+        table=Table(
+            (
+                "Way of asking",
+                "Trees per row",
+                "Differs on",
+                "µs per row, batch",
+                "µs per row, alone",
+                "Verdict",
+            ),
+            rows,
+            marked=chosen,
+        ),
+    )

@@ -1,0 +1,236 @@
+"""Reports in a real browser: they show, react, and ask for nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.frozen import FrozenEstimator
+
+from report.browser import Browser, find_browser
+from report.kinds import STOPPING, forest, reported, rows
+from spinney.report import make_report
+from spinney.sequential.classifier import SequentialVotingClassifier
+
+SHOWN = ("soft votes", "fan", "hard votes of several", "thresholds", "all trees")
+SHOWN += ("anytime", "pruner", "budgeted")
+SECTIONS = {
+    "soft votes": ["promise", "decisions", "work", "levels", "about"],
+    "fan": ["promise", "decisions", "work", "levels", "about"],
+    "hard votes of several": ["promise", "decisions", "work", "levels", "about"],
+    "thresholds": ["promise", "decisions", "work", "levels", "about"],
+    "all trees": ["promise", "decisions", "about"],
+    "anytime": ["curve", "promise", "about"],
+    "pruner": ["frontier", "features", "promise", "about"],
+    "budgeted": ["cost", "features", "promise", "about"],
+}
+HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    path = find_browser()
+    if path is None:
+        pytest.skip("there is no Chromium on the path")
+    with Browser(path, tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Return the path of the page of a kind, made on first use."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    def page(kind):
+        path = folder / f"{kind.replace(' ', '-')}.html"
+        if not path.exists():
+            reported(kind).save(path)
+        return path
+
+    return page
+
+
+def text_of(browser, identity):
+    return browser.run(f"document.getElementById('{identity}').textContent")
+
+
+@pytest.mark.parametrize("kind", SHOWN)
+def test_pages_show_everything_and_complain_about_nothing(browser, pages, kind):
+    page = pages(kind)
+    browser.open(page)
+    found = browser.run("[...document.querySelectorAll('section')].map(s => s.id)")
+    assert found == SECTIONS[kind]
+    drawn = browser.run(
+        """[...document.querySelectorAll('.chart')].map(chart => {
+            const frame = chart.getBoundingClientRect();
+            const shapes = [...chart.querySelectorAll('rect, polyline')];
+            const seen = shapes.filter(s => {
+                const box = s.getBoundingClientRect();
+                return box.width + box.height > 5;
+            });
+            return [frame.width > 200, frame.height > 100, seen.length > 0];
+        })"""
+    )
+    assert drawn
+    assert all(all(one) for one in drawn)
+    assert browser.complaints() == []
+    assert browser.requests() == [page.as_uri()]
+
+
+@pytest.mark.parametrize("kind", SHOWN)
+def test_pages_fit_a_phone(browser, pages, kind):
+    browser.open(pages(kind), width=360, height=740)
+    wide, outside = browser.run(
+        """[document.documentElement.scrollWidth,
+            [...document.querySelectorAll('main *, header *')].filter(e =>
+                !e.closest('.scroll') && e.getBoundingClientRect().right > 360.5
+            ).map(e => e.tagName)]"""
+    )
+    assert wide <= 360
+    assert outside == []
+    smallest = browser.run(
+        """Math.min(...[...document.querySelectorAll('.chart text')].map(t =>
+            parseFloat(getComputedStyle(t).fontSize)
+            * t.ownerSVGElement.getBoundingClientRect().width / 440))"""
+    )
+    assert smallest >= 10.0  # pixels, of the letters in drawings
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SHOWN if kind in STOPPING])
+def test_letters_in_drawings_do_not_run_into_one_another(browser, pages, kind):
+    for width in (360, 1200):
+        browser.open(pages(kind), width=width)
+        overlaps = browser.run(
+            """[...document.querySelectorAll('.chart')].flatMap(chart => {
+                const boxes = [...chart.querySelectorAll('.tick, .title')]
+                    .map(t => [t.textContent, t.getBoundingClientRect()]);
+                return boxes.flatMap(([a, one], k) => boxes.slice(k + 1)
+                    .filter(([b, two]) => one.right > two.left + 1
+                        && two.right > one.left + 1 && one.bottom > two.top + 3
+                        && two.bottom > one.top + 3)
+                    .map(([b]) => a + ' / ' + b));
+            })"""
+        )
+        assert overlaps == []
+
+
+def test_the_slider_answers_to_keys_and_to_the_mouse(browser, pages):
+    report = reported("soft votes")
+    points = report["sweep"]["points"]
+    own = next(k for k, point in enumerate(points) if point["is_own"])
+    browser.open(pages("soft votes"), height=4000)
+    shown = [text_of(browser, "level-trees")]
+    marks = [browser.run("document.getElementById('sweep-mark').getAttribute('cx')")]
+    assert browser.run("document.getElementById('level').value") == str(own)
+    assert browser.run("document.getElementById('level-own').hidden") is False
+    browser.run("document.getElementById('level').focus()")
+    browser.press("ArrowRight", 39)
+    assert browser.run("document.getElementById('level').value") == str(own + 1)
+    assert browser.run("document.getElementById('level-own').hidden") is True
+    shown.append(text_of(browser, "level-trees"))
+    marks.append(
+        browser.run("document.getElementById('sweep-mark').getAttribute('cx')")
+    )
+    browser.press("End", 35)
+    shown.append(text_of(browser, "level-trees"))
+    last = points[-1]
+    assert text_of(browser, "level-differing") == (
+        f"{last['n_disagreements']} of {report['sweep']['n_measured']} rows"
+    )
+    spoken = browser.run("document.getElementById('level').ariaValueText")
+    spoken = spoken or browser.run(
+        "document.getElementById('level').getAttribute('aria-valuetext')"
+    )
+    assert spoken.startswith("20 % allowed") or "allowed" in spoken
+    box = browser.run(
+        """(r => [r.left, r.top + r.height / 2])
+        (document.getElementById('level').getBoundingClientRect())"""
+    )
+    browser.click(box[0] + 4, box[1])
+    assert browser.run("document.getElementById('level').value") == "0"
+    assert text_of(browser, "level-text") == "0\u00a0%"
+    assert len(set(shown)) >= 2
+    assert len(set(marks)) == 2
+    assert browser.complaints() == []
+
+
+def test_everything_can_be_reached_by_keys_and_shows_where_it_is(browser, pages):
+    browser.open(pages("soft votes"))
+    reached = []
+    for _ in range(40):
+        browser.press("Tab", 9)
+        reached.append(
+            browser.run(
+                """(e => [e.tagName, getComputedStyle(e).outlineStyle])
+                (document.activeElement)"""
+            )
+        )
+        if reached[-1][0] == "BODY":
+            break
+    names = [name for name, _ in reached]
+    assert names[0] == "A"
+    assert names.count("SUMMARY") == 4
+    assert "INPUT" in names
+    assert all(style != "none" for name, style in reached if name != "BODY")
+    # A table is folded out with the keyboard.
+    browser.run("document.querySelector('summary').focus()")
+    browser.press("Enter", 13)
+    browser.send(
+        "Input.dispatchKeyEvent", type="char", text="\r", windowsVirtualKeyCode=13
+    )
+    assert browser.run("document.querySelector('details').open") is True
+
+
+def test_dark_and_light_differ_and_follow_the_reader(browser, pages):
+    grounds = {}
+    for scheme in ("light", "dark"):
+        browser.open(pages("soft votes"), scheme=scheme)
+        grounds[scheme] = browser.run(
+            """[getComputedStyle(document.body).backgroundColor,
+                getComputedStyle(document.querySelector('.bars')).fill]"""
+        )
+    assert grounds["light"] != grounds["dark"]
+    shades = {
+        scheme: sum(map(int, ground[0][4:-1].split(",")))
+        for scheme, ground in grounds.items()
+    }
+    assert shades["dark"] < 150 < 600 < shades["light"]
+
+
+@pytest.mark.parametrize("kind", ["soft votes", "pruner"])
+def test_pages_can_be_printed(browser, pages, kind):
+    browser.open(pages(kind), scheme="dark")
+    printed = browser.pdf()
+    assert printed.startswith(b"%PDF")
+    assert len(printed) > 10_000
+    browser.emulate("dark", media="print")
+    ground = browser.run("getComputedStyle(document.body).backgroundColor")
+    assert ground == "rgb(255, 255, 255)"
+    browser.emulate("light")
+    assert browser.complaints() == []
+
+
+def test_hostile_labels_do_nothing(browser, tmp_path):
+    (X, y), (X_fit, _), (X_new, y_new) = rows("breast_cancer")
+    labels = np.array([HOSTILE, "b" * 300], dtype=object)
+    model = type(forest("breast_cancer"))(21, random_state=0).fit(X, labels[y])
+    quick = SequentialVotingClassifier(
+        FrozenEstimator(model), voting="hard", max_disagreement=0.02, random_state=0
+    ).fit(X_fit)
+    path = tmp_path / "page.html"
+    make_report(quick, X_new, labels[y_new]).save(path)
+    browser.open(path, width=360)
+    assert browser.run("document.title") == "Votes stopped early · spinney"
+    assert browser.run("document.images.length") == 0
+    assert "onerror" in browser.run("document.body.textContent")
+    assert browser.run("document.documentElement.scrollWidth") <= 360
+    assert browser.complaints() == []
+
+
+def test_the_policy_stops_what_would_slip_in(browser, pages, tmp_path):
+    page = pages("all trees").read_text(encoding="utf-8")
+    path = tmp_path / "page.html"
+    bad = "<script>document.title='taken'</script><img src='http://127.0.0.1:9/x.png'>"
+    path.write_text(page.replace("</main>", f"{bad}</main>"), encoding="utf-8")
+    browser.open(path)
+    assert browser.run("document.title") == "All trees asked · spinney"
+    assert len(browser.complaints()) >= 2
