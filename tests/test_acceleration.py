@@ -36,14 +36,19 @@ TRAINING, GIVEN, NEW = slice(0, 1500), slice(1500, 5000), slice(5000, 7000)
 
 
 FULL_PATHS = problems.PATHS
+MEASURE = contest._microseconds
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _less_work():
-    """Measure times and fit votes more roughly, except where promises are tested."""
+    """Fit votes more roughly, and let time be what the trees asked suggest."""
+
+    def times(classifiers, rows):
+        trees = [one.predict_counted(rows)[1].mean() for one in classifiers]
+        return [(float(n_trees), 2.0 * float(n_trees)) for n_trees in trees]
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contest, "BATCH", 2000)
-        patch.setattr(contest, "ROUNDS", 3)
+        patch.setattr(contest, "_microseconds", times)
         patch.setattr(problems, "PATHS", (50_000, 5, 200))
         yield
 
@@ -138,6 +143,22 @@ def test_the_chosen_trial_is_the_fastest_that_kept_the_bound(faster):
     assert faster.acceleration_.chosen == min(kept, key=slowness)
 
 
+def test_times_are_measured_for_batches_and_single_rows(forest, monkeypatch):
+    monkeypatch.setattr(contest, "BATCH", 500)
+    monkeypatch.setattr(contest, "ROUNDS", 2)
+    full = spinney.AllTreesClassifier(FrozenEstimator(forest)).fit(X[GIVEN])
+    frame = pd.DataFrame(X[GIVEN])
+    named = spinney.AllTreesClassifier(FrozenEstimator(forest)).fit(frame)
+    pipeline = make_pipeline(StandardScaler(), RandomForestClassifier(3))
+    pipeline.fit(X[TRAINING], Y[TRAINING])
+    piped = spinney.AllTreesClassifier(FrozenEstimator(pipeline)).fit(X[GIVEN])
+    for classifier, rows in ((full, X[GIVEN]), (named, frame), (piped, X[GIVEN])):
+        for few in (rows, rows[:3]):
+            [(batch, single)] = MEASURE([classifier], few)
+            assert 0.0 < batch < 1e6
+            assert 0.0 < single < 1e6
+
+
 def test_repr_shows_the_comparison(faster):
     text = repr(faster)
     assert "all trees" in text
@@ -166,6 +187,20 @@ def test_the_same_seed_gives_the_same_candidates(forest):
 
     assert disagreements(3) == disagreements(3)
     assert disagreements(3) != disagreements(4)
+
+
+def test_what_asks_fewer_trees_but_takes_longer_is_not_kept(forest, monkeypatch):
+    monkeypatch.setattr(
+        contest,
+        "_microseconds",
+        lambda classifiers, rows: [(1.0, 1.0)] + [(2.0, 1.0)] * (len(classifiers) - 1),
+    )
+    settings = {"max_disagreement": 0.01, "random_state": 0}
+    quick = spinney.accelerate(forest, X[GIVEN], **settings)
+    assert type(quick) is spinney.AllTreesClassifier
+    assert "No other way of asking that kept the bound was faster" in repr(quick)
+    named = spinney.accelerate(forest, X[GIVEN], method="cascade", **settings)
+    assert type(named) is spinney.CascadeClassifier
 
 
 def test_nothing_faster_than_a_single_tree():

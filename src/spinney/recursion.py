@@ -27,7 +27,7 @@ stopping in a few more bins; there is no chance in the rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -560,16 +560,55 @@ def optimal_thresholds(
     each check is optimised given the others, and a rule without chance can seldom use
     up the bound.
     """
-    full = np.asarray(positive, dtype=np.bool_)
-    prices, shares, bound = _checked(
-        costs, weights, full.size, max_disagreement, n_bins, binning
+    best_at = threshold_solver(
+        sums,
+        positive,
+        costs,
+        weights=weights,
+        n_bins=n_bins,
+        binning=binning,
+        early_exit=early_exit,
     )
+    return best_at(max_disagreement)
+
+
+def threshold_solver(
+    sums: Iterable[ArrayLike],
+    positive: ArrayLike,
+    costs: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    n_bins: int = 64,
+    binning: str = "mass",
+    early_exit: str = "both",
+) -> Callable[[float], Thresholds]:
+    """Return what finds `optimal_thresholds` for one bound after another.
+
+    Paths are put into bins once, which takes about as long as one solution.
+
+    Parameters
+    ----------
+    sums, positive, costs, weights, n_bins, binning, early_exit
+        As in `optimal_thresholds`.
+
+    Returns
+    -------
+    best_at : callable
+        Takes `max_disagreement` and returns `Thresholds`.
+    """
+    full = np.asarray(positive, dtype=np.bool_)
+    prices, shares = _checked(costs, weights, full.size, n_bins, binning)
     if early_exit not in EXITS:
         msg = f"early_exit must be one of {', '.join(EXITS)}, got {early_exit!r}."
         raise InvalidArgumentError(msg)
     n_checks = len(prices) - 1
     paths, borders = bin_paths(sums, repeat(~full), shares, n_checks, n_bins, binning)
-    return _thresholds(solve(paths, prices, bound, early_exit), borders)
+
+    def best_at(max_disagreement: float) -> Thresholds:
+        bound = _checked_bound(max_disagreement)
+        return _thresholds(solve(paths, prices, bound, early_exit), borders)
+
+    return best_at
 
 
 def optimal_margins(
@@ -605,9 +644,8 @@ def optimal_margins(
     thresholds : Thresholds
         The margins as `upper`; `lower` is ``-inf``.
     """
-    prices, shares, bound = _checked(
-        costs, weights, n_paths, max_disagreement, n_bins, binning
-    )
+    prices, shares = _checked(costs, weights, n_paths, n_bins, binning)
+    bound = _checked_bound(max_disagreement)
     n_checks = len(prices) - 1
     paths, borders = bin_paths(margins, disagrees, shares, n_checks, n_bins, binning)
     return _thresholds(solve(paths, prices, bound, "positive"), borders)
@@ -655,11 +693,10 @@ def _checked(
     costs: ArrayLike,
     weights: ArrayLike | None,
     n_paths: int,
-    max_disagreement: float,
     n_bins: int,
     binning: str,
-) -> tuple[Numbers, Numbers, float]:
-    """Return costs, weights and bound as numbers, or raise."""
+) -> tuple[Numbers, Numbers]:
+    """Return costs and weights as numbers, or raise."""
     if n_paths < 1:
         msg = "There must be at least one path, got none. Pass some calibration rows."
         raise InvalidArgumentError(msg)
@@ -678,16 +715,21 @@ def _checked(
     if not shares.any():
         msg = "weights must not all be zero."
         raise InvalidArgumentError(msg)
-    if not 0.0 <= max_disagreement < 1.0:
-        msg = (
-            f"max_disagreement must be in [0, 1), got {max_disagreement!r}. It is a "
-            "share: write 0.01 for one path in a hundred."
-        )
-        raise InvalidArgumentError(msg)
     if not 2 <= n_bins <= MAX_BINS:
         msg = f"n_bins must be from 2 to {MAX_BINS}, got {n_bins!r}."
         raise InvalidArgumentError(msg)
     if binning not in BINNINGS:
         msg = f"binning must be one of {', '.join(BINNINGS)}, got {binning!r}."
         raise InvalidArgumentError(msg)
-    return prices, shares, float(max_disagreement)
+    return prices, shares
+
+
+def _checked_bound(max_disagreement: float) -> float:
+    """Return a bound as a number, or raise."""
+    if not 0.0 <= max_disagreement < 1.0:
+        msg = (
+            f"max_disagreement must be in [0, 1), got {max_disagreement!r}. It is a "
+            "share: write 0.01 for one path in a hundred."
+        )
+        raise InvalidArgumentError(msg)
+    return float(max_disagreement)

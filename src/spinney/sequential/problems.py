@@ -7,6 +7,7 @@ which the runtime plans where to look.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,7 +21,7 @@ from spinney.sequential.several_classes import (
     lead_strategy,
     margin_strategy,
 )
-from spinney.sequential.soft import soft_strategy
+from spinney.sequential.soft import SoftStrategy, soft_solver
 from spinney.sequential.strategy import StoppingStrategy
 
 # Steps at which a stop is considered first, where all of them would take too long.
@@ -279,6 +280,8 @@ class ScoresOfTwo:
         self.beta = beta - start
         self.score_range = score_range
         self.steps = some_steps(scores.shape[1], min_votes)
+        # Walking through the rows takes longest, and several levels share it.
+        self._solver_of: tuple[Any, Callable[[float], SoftStrategy]] | None = None
 
     def solve(
         self,
@@ -300,22 +303,31 @@ class ScoresOfTwo:
         rough : bool, default=False
             Whether an estimate from fewer orders will do.
         """
-        found = soft_strategy(
-            self.scores,
-            level,
-            checks=steps,
-            beta=self.beta,
-            positive=self.positive,
-            score_range=self.score_range,
-            n_orders=_orders_for(self.scores, rough),
-            random_state=chance.randint(2**31),
-        )
+        found = self._solver(steps, chance, rough)(level)
         return Solved(
             ExitRule.between(steps, self.start + found.lower, self.start + found.upper),
             found.expected_trees,
             found.disagreement,
             found.undecided,
         )
+
+    def _solver(
+        self, steps: NDArray[np.int64], chance: np.random.RandomState, rough: bool
+    ) -> Callable[[float], SoftStrategy]:
+        """Return what solves for these steps, the one before if they are the same."""
+        key = (steps.tobytes(), rough)
+        if self._solver_of is None or self._solver_of[0] != key:
+            solver = soft_solver(
+                self.scores,
+                checks=steps,
+                beta=self.beta,
+                positive=self.positive,
+                score_range=self.score_range,
+                n_orders=_orders_for(self.scores, rough),
+                random_state=chance.randint(2**31),
+            )
+            self._solver_of = (key, solver)
+        return self._solver_of[1]
 
 
 class ScoresOfSeveral:

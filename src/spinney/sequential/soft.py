@@ -17,14 +17,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from numbers import Integral
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spinney.errors import InvalidArgumentError
 from spinney.sequential.checks import check_max_disagreement
+
+if TYPE_CHECKING:
+    from spinney.recursion import Thresholds
 
 Numbers = NDArray[np.float64]
 
@@ -127,8 +131,44 @@ def soft_strategy(
     it says about other rows is an estimate, as good as the calibration rows stand for
     them. An order that depends on the scores breaks it.
     """
+    best_at = soft_solver(
+        scores,
+        checks=checks,
+        beta=beta,
+        positive=positive,
+        score_range=score_range,
+        n_orders=n_orders,
+        random_state=random_state,
+    )
+    return best_at(max_disagreement)
+
+
+def soft_solver(
+    scores: ArrayLike,
+    *,
+    checks: ArrayLike,
+    beta: float = 0.0,
+    positive: ArrayLike | None = None,
+    score_range: tuple[ArrayLike, ArrayLike] | None = None,
+    n_orders: int | None = None,
+    random_state: Any = None,
+) -> Callable[[float], SoftStrategy]:
+    """Return what finds a `soft_strategy` for one bound after another.
+
+    Rows are walked through once, in the same orders for all bounds, which takes longer
+    than to find thresholds for one of them.
+
+    Parameters
+    ----------
+    scores, checks, beta, positive, score_range, n_orders, random_state
+        As in `soft_strategy`.
+
+    Returns
+    -------
+    best_at : callable
+        Takes `max_disagreement` and returns a `SoftStrategy`.
+    """
     table = check_scores(scores, 2)
-    bound = check_max_disagreement(max_disagreement)
     n_rows, n_trees = table.shape
     steps = check_steps(checks, n_trees)
     n_orders = check_n_orders(n_orders, n_rows)
@@ -139,32 +179,42 @@ def soft_strategy(
         if full.shape != (n_rows,):
             msg = f"positive must have shape ({n_rows},), got {full.shape}."
             raise InvalidArgumentError(msg)
-    if not len(steps) or bound == 0.0:
-        certain = certain_thresholds(n_trees, steps, beta, score_range)
-        walk = _Walk(table, steps, full, n_orders, random_state)
-        return walk.strategy(*certain)
-
-    from spinney.recursion import optimal_thresholds
-
-    target = target_below(bound, n_rows * n_orders)
     rng = np.random.default_rng(random_state)
-    walk = _Walk(table, steps, full, n_orders, rng)
-    found = optimal_thresholds(walk.sums, walk.full, walk.costs, target, n_bins=N_BINS)
+    first = _Walk(table, steps, full, n_orders, rng)
     # Deviation of a partial sum under random order, up to that of the scores.
     spread = np.sqrt(steps * (n_trees - steps) / n_trees)
     middle = beta * steps / n_trees
-    low = averaged_over_checks((found.lower - middle) / spread, steps, n_trees)
-    high = averaged_over_checks((found.upper - middle) / spread, steps, n_trees)
-    fresh = _Walk(table, steps, full, n_orders, rng)
 
-    def moved(shift: float) -> SoftStrategy:
-        lower = middle + spread * (low - shift)
-        upper = middle + spread * (high + shift)
-        crossed = lower > upper
-        lower[crossed] = upper[crossed] = 0.5 * (lower[crossed] + upper[crossed])
-        return fresh.strategy(lower, upper)
+    @cache
+    def fresh() -> _Walk:
+        return _Walk(table, steps, full, n_orders, rng)
 
-    return least_shift(moved, float(table.std(axis=1).mean()), target)
+    @cache
+    def solver() -> Callable[[float], Thresholds]:
+        from spinney.recursion import threshold_solver
+
+        return threshold_solver(first.sums, first.full, first.costs, n_bins=N_BINS)
+
+    def best_at(max_disagreement: float) -> SoftStrategy:
+        bound = check_max_disagreement(max_disagreement)
+        if not len(steps) or bound == 0.0:
+            certain = certain_thresholds(n_trees, steps, beta, score_range)
+            return first.strategy(*certain)
+        target = target_below(bound, n_rows * n_orders)
+        found = solver()(target)
+        low = averaged_over_checks((found.lower - middle) / spread, steps, n_trees)
+        high = averaged_over_checks((found.upper - middle) / spread, steps, n_trees)
+
+        def moved(shift: float) -> SoftStrategy:
+            lower = middle + spread * (low - shift)
+            upper = middle + spread * (high + shift)
+            crossed = lower > upper
+            lower[crossed] = upper[crossed] = 0.5 * (lower[crossed] + upper[crossed])
+            return fresh().strategy(lower, upper)
+
+        return least_shift(moved, float(table.std(axis=1).mean()), target)
+
+    return best_at
 
 
 def target_below(bound: float, n_paths: int) -> float:
