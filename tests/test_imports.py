@@ -26,6 +26,7 @@ LAYERS = (
     {
         "ordering",
         "recursion",
+        "recursion_kernels",
         "runtime",
         "readers",
         "files",
@@ -43,9 +44,9 @@ RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # Optional libraries, and the place or places where each may be imported: on use, except
 # in the command line, which needs its own at once.
 HOME = {
-    "catboost": "readers.catboost",
+    "catboost": ("readers.catboost", "cli.peers"),
     "jinja2": "report",
-    "lightgbm": "readers.lightgbm",
+    "lightgbm": ("readers.lightgbm", "cli.peers"),
     "matplotlib": (
         "report",
         "sequential.plotting",
@@ -57,7 +58,7 @@ HOME = {
     "pyarrow": "cli",
     "rich": "cli",
     "typer": "cli",
-    "xgboost": "readers.xgboost",
+    "xgboost": ("readers.xgboost", "cli.peers"),
 }
 
 
