@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
 
 import reference
+import spinney
 import strategies
 from spinney.policy import Policy, positive_from, scoring_forest
 from spinney.runtime import ExitRule
@@ -208,3 +211,34 @@ def test_threads_that_ask_at_once_get_the_same_answers():
     for classes, counts in got:
         assert np.array_equal(classes, expected[0])
         assert np.array_equal(counts, expected[1])
+
+
+@pytest.mark.parametrize("counting", ["votes", "scores"])
+def test_a_policy_with_another_rule_is_that_of_a_new_policy(counting):
+    X, y = make_classification(400, 6, random_state=0)
+    forest = spinney.read_model(
+        RandomForestClassifier(9, max_depth=4, random_state=0).fit(X, y)
+    )
+    order = np.random.default_rng(0).permutation(9)
+    rules = [
+        ExitRule.between([2, 5], [0.5, 1.0], [1.5, 3.0]),
+        ExitRule.between([2, 5], [0.2, 0.0], [1.9, 4.5]),
+        ExitRule.between([1, 3, 7], [0.2, 0.0, 1.0], [0.9, 2.5, 5.5]),
+    ]
+    policy = Policy(forest, counting, order, rules[0])
+    first = policy.ask(X)
+    for rule in rules:
+        other, new = policy.with_rule(rule), Policy(forest, counting, order, rule)
+        for got, wanted in zip(other.ask(X), new.ask(X), strict=True):
+            assert np.array_equal(got, wanted)
+        assert other.predictor()(X[0]) == new.predictor()(X[0])
+    for got, wanted in zip(policy.ask(X), first, strict=True):
+        assert np.array_equal(got, wanted)
+
+
+def test_a_rule_that_does_not_fit_is_refused_by_a_policy_too():
+    X, y = make_classification(100, 6, random_state=0)
+    forest = spinney.read_model(RandomForestClassifier(5, random_state=0).fit(X, y))
+    policy = Policy(forest, "votes", np.arange(5), ExitRule.between([2], [0], [1]))
+    with pytest.raises(ValueError, match="no rule for a forest of 5 trees"):
+        policy.with_rule(ExitRule.between([5], [0], [1]))

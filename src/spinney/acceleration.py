@@ -160,10 +160,12 @@ def accelerate(
     if not _enough_rows(_num_samples(X), bound, confidence):
         ways = []
     contest = Contest(whole, _shared_out(X, confidence, chance), bound, confidence)
+    # Read once; the steps of a pipeline before the last one are in the model only.
+    given = trained if whole._has_preprocessing() else whole.forest_
     settings = {"max_disagreement": bound, "random_state": seed, "n_jobs": n_jobs}
     for number, way in enumerate(ways):
         show(0.05 + 0.7 * number / len(ways))
-        contest.enter(way, trained, settings)
+        contest.enter(way, given, settings)
     show(0.75)
     contest.time()
     winner = contest.winner(must_be_faster=method == "auto")

@@ -258,7 +258,9 @@ class Contest:
         """
         chosen: Any = self.whole if winner is None else winner.fitted
         if winner is not None:
-            chosen.set_params(confidence=self.confidence)
+            model = self.whole.estimator
+            chosen.set_params(estimator=model, confidence=self.confidence)
+            chosen.estimator_ = model
         trials = [replace(self._full, chosen=winner is None)]
         trials += [
             replace(entry.trial, chosen=entry is winner) for entry in self.entries

@@ -473,7 +473,22 @@ class Forest:
             changes[child] = np.where(inner, changes[child] + shift, LEAF)
         if self.tree_output is not None:
             changes["tree_output"] = self.tree_output[chosen]
-        return self.replace(**changes)
+        if offsets[-1] > self.n_nodes:
+            return self.replace(**changes)  # trees taken several times may be too many
+        return self._with_trees(changes, self.depths[chosen])
+
+    def _with_trees(self, changes: dict[str, Any], depths: NDArray[Any]) -> Forest:
+        """Return a forest of trees of this one, which have been checked already."""
+        made = object.__new__(Forest)
+        put = object.__setattr__
+        for name, part in (self.__getstate__() | changes).items():
+            if name in changes:
+                part = _read_only(part, ARRAYS[name], name)
+            put(made, name, part)
+        put(made, "_depths", depths)
+        put(made, "_engine", None)
+        put(made, "_engine_lock", threading.Lock())
+        return made
 
 
 ARRAYS_PER_NODE = {

@@ -51,6 +51,24 @@ class Policy:
             self.scoring, rule, positive_from(forest, counting), self._tolerance()
         )
 
+    def with_rule(self, rule: ExitRule) -> Policy:
+        """Return a policy with another rule that shares what does not depend on it.
+
+        Parameters
+        ----------
+        rule : ExitRule
+            When a row may leave.
+
+        Returns
+        -------
+        policy : Policy
+            With the same forest, order and counting.
+        """
+        check_rule(rule, self.counting, self.forest.n_trees, self.scoring.n_outputs)
+        policy = object.__new__(Policy)
+        vars(policy).update(vars(self), rule=rule, _engine=self._engine.with_rule(rule))
+        return policy
+
     # A pickle carries the parts, and nothing compiled.
     def __getstate__(self) -> dict[str, Any]:
         parts = ("forest", "counting", "order", "rule")

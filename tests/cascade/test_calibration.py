@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 
+from spinney import CascadeClassifier, SpinneyWarning
 from spinney.cascade.calibration import share_out
 
 
@@ -23,9 +27,23 @@ def test_no_row_serves_two_purposes(n_rows):
     assert np.array_equal(np.sort(taken), np.arange(n_rows))
 
 
-def test_too_few_rows_to_prove_anything_are_refused():
-    with pytest.raises(ValueError, match="too few rows: 2"):
-        shared_out(2, to_prove=True)
+def test_too_few_rows_prove_nothing():
+    parts = shared_out(2, to_prove=True)
+    assert len(parts.to_order) == len(parts.to_fit) == 2
+    assert len(parts.to_prove) == 0
+
+
+def test_with_too_few_rows_all_trees_are_asked():
+    X, y = make_classification(300, random_state=0)
+    model = RandomForestClassifier(5, random_state=0).fit(X, y)
+    quick = CascadeClassifier(
+        FrozenEstimator(model), max_disagreement=0.3, confidence=0.5
+    )
+    both = [np.flatnonzero(model.predict(X) == label)[0] for label in (0, 1)]
+    with pytest.warns(SpinneyWarning, match="so all trees are asked"):
+        quick.fit(X[both])
+    assert quick.certificate_ is None
+    assert (quick.predict_counted(X)[1] == 5).all()
 
 
 def test_without_a_proof_a_single_row_will_do():

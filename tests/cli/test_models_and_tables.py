@@ -166,3 +166,24 @@ def test_bad_input_ends_with_exit_code_2_and_a_plain_message(
     assert done.exit_code == 2, done.output
     assert words in " ".join(done.output.split())
     assert "Traceback" not in done.output
+
+
+def test_a_skops_file_is_read_if_trusted(folder, tmp_path):
+    io = pytest.importorskip("skops.io")
+    model = joblib.load(folder / "model.joblib")
+    io.dump(model, tmp_path / "model.skops")
+    arguments = ("predict", tmp_path / "model.skops", folder / "rows.csv")
+    arguments += ("--target", "diagnosis", "-o", tmp_path / "answers.npz")
+    if io.get_untrusted_types(file=tmp_path / "model.skops"):
+        refused = run(*arguments)
+        assert refused.exit_code == 2
+        assert "add --trust" in refused.output
+    done = run(*arguments, "--trust")
+    assert done.exit_code == 0, done.output
+    with np.load(tmp_path / "answers.npz") as answers:
+        expected = model.predict(FRAME[300:])
+        np.testing.assert_array_equal(answers["label"], expected)
+    (tmp_path / "model.skops").write_bytes(b"PK no archive")
+    refused = run(*arguments, "--trust")
+    assert refused.exit_code == 2
+    assert "cannot be loaded" in refused.output

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.datasets import load_iris
+from sklearn.ensemble import GradientBoostingClassifier
 
 import reference
 import strategies
-from spinney import Forest, InvalidForestError, SpinneyError
+from spinney import Forest, InvalidForestError, SpinneyError, read_model
 from spinney.forest import ARRAYS
 from spinney.invariants import MAX_DEPTH
 
@@ -601,6 +603,21 @@ def test_taking_back_a_reordering_gives_the_forest_again(forest, random):
     random.shuffle(order)
     back = np.argsort(order)
     assert same_forest(forest.take(order).take(back), forest)
+
+
+def test_taken_trees_are_those_of_a_forest_that_was_checked_again():
+    X, y = load_iris(return_X_y=True)
+    model = GradientBoostingClassifier(n_estimators=4, random_state=0).fit(X, y)
+    forest = read_model(model)
+    taken = forest.take([7, 2, 5])
+    again = taken.replace()
+    for name, part in again.__getstate__().items():
+        got = getattr(taken, name)
+        assert np.array_equal(got, part), name
+        if isinstance(part, np.ndarray):
+            assert got.dtype == part.dtype
+            assert not got.flags.writeable
+    assert np.array_equal(taken.depths, again.depths)
 
 
 def test_the_mean_is_over_the_trees_taken():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spinney.cascade.fan import FanPolicy
 from spinney.cascade.fan_engine import FanEngine
-from spinney.errors import InvalidArgumentError, SpinneyWarning
+from spinney.errors import SpinneyWarning
 from spinney.forest import Forest
 from spinney.guarantee import split_rows
 from spinney.ordering import ExitPolicy, ScoreTable
@@ -84,15 +84,11 @@ def share_out(
     shares = [share for share, want in zip(sizes, wanted, strict=False) if want]
     if len(rows) >= len(shares):
         numbers = list(split_rows(len(rows), shares, chance))
-    elif to_prove:
-        msg = (
-            f"There are too few rows: {len(rows)}, and they are parted into "
-            f"{len(shares)}, one of which is to prove a bound on. Pass thousands."
-        )
-        raise InvalidArgumentError(msg)
     else:
         # Too few to tell anything; whatever comes out is fitted to them.
         numbers = [np.arange(len(rows))] * len(shares)
+        if to_prove:
+            numbers[-1] = numbers[-1][:0]  # and nothing is proven on none
 
     def few(chosen: NDArray[np.intp]) -> NDArray[np.intp]:
         if len(chosen) <= limit:
@@ -163,7 +159,11 @@ def planned_checks(
     return checks
 
 
-def engine_of(forest: Forest, policy: ExitPolicy | FanPolicy) -> Policy | FanEngine:
+def engine_of(
+    forest: Forest,
+    policy: ExitPolicy | FanPolicy,
+    last: Policy | FanEngine | None = None,
+) -> Policy | FanEngine:
     """Return the runtime for a policy.
 
     Parameters
@@ -172,6 +172,8 @@ def engine_of(forest: Forest, policy: ExitPolicy | FanPolicy) -> Policy | FanEng
         The forest.
     policy : ExitPolicy or FanPolicy
         How it is to be asked.
+    last : Policy or FanEngine, optional
+        The runtime for another policy of the same forest, to share work with.
     """
     if isinstance(policy, FanPolicy):
         return FanEngine(forest, policy)
@@ -181,6 +183,8 @@ def engine_of(forest: Forest, policy: ExitPolicy | FanPolicy) -> Policy | FanEng
         assert policy.lower is not None
         assert policy.upper is not None
         rule = ExitRule.between(policy.check_steps, policy.lower, policy.upper)
+    if isinstance(last, Policy) and np.array_equal(last.order, policy.order):
+        return last.with_rule(rule)
     return Policy(forest, "scores", policy.order, rule)
 
 

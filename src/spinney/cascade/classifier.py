@@ -20,6 +20,7 @@ from spinney.cascade.calibration import (
     share_out,
 )
 from spinney.cascade.fan import FanPolicy
+from spinney.cascade.fan_engine import FanEngine
 from spinney.cascade.fitting import (
     NEED_LABELS,
     NEED_ROWS,
@@ -38,7 +39,7 @@ from spinney.ordering import ExitPolicy, ScoreTable
 from spinney.ordering.checks import check_choice, check_costs, check_max_disagreement
 from spinney.ordering.exit_policy import never_stop
 from spinney.ordering.qwyc import EARLY_EXITS
-from spinney.policy import positive_from
+from spinney.policy import Policy, positive_from
 from spinney.progress import progress_for
 
 # With a confidence, the candidates, fixed beforehand: first thresholds that never
@@ -373,7 +374,7 @@ array-like, default="qwyc"
             bound = check_max_disagreement(level)
             if several:
                 policy = self._fitter(table, self.order_, bound, chance)(bound)
-            yield self._copy_with(bound, policy, table)
+            yield self._copy_with(bound, policy, table, self._engine)
 
     def _candidates(self, X: Any, X_order: Any = None) -> list[Callable[[], Self]]:
         parts, order, bound, chance = self._prepared(X, None, X_order)
@@ -381,9 +382,16 @@ array-like, default="qwyc"
         if not several_decisions(table, self.classes_):
             return []
         fitter = self._fitter(table, order, bound, chance)
+        last: Policy | FanEngine | None = None
+
+        def fitted(make: Callable[[], ExitPolicy | FanPolicy]) -> Any:
+            nonlocal last
+            made = self._copy_with(bound, make(), table, last)
+            last = made._engine
+            return made
+
         return [
-            lambda make=make: self._copy_with(bound, make(), table)  # type: ignore[misc]
-            for make in _cautious_to_bold(fitter, table, bound)
+            partial(fitted, make) for make in _cautious_to_bold(fitter, table, bound)
         ]
 
     def _fresh_table(self, X: Any) -> tuple[ScoreTable, np.random.RandomState]:
@@ -396,17 +404,25 @@ array-like, default="qwyc"
         return table_of(self.forest_, rows, self.n_jobs), chance
 
     def _copy_with(
-        self, bound: float, policy: ExitPolicy | FanPolicy, table: ScoreTable
+        self,
+        bound: float,
+        policy: ExitPolicy | FanPolicy,
+        table: ScoreTable,
+        last: Policy | FanEngine | None,
     ) -> Self:
         fitted = self._copy_at(bound)
         fitted._note(policy, table)
-        fitted._adopt(policy)
+        fitted._adopt(policy, last)
         return fitted
 
-    def _adopt(self, policy: ExitPolicy | FanPolicy) -> None:
-        """Take a policy over."""
+    def _adopt(
+        self,
+        policy: ExitPolicy | FanPolicy,
+        last: Policy | FanEngine | None = None,
+    ) -> None:
+        """Take a policy over, and what the runtime has laid out for the last one."""
         self._policy = policy
-        self._engine = engine_of(self.forest_, policy)
+        self._engine = engine_of(self.forest_, policy, last)
         self.order_ = policy.order
         self.checks_ = policy.check_steps
         self.lower_ = self.upper_ = self.margin_ = None

@@ -21,4 +21,6 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
     app(prog_name="spinney")

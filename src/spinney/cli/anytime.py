@@ -18,8 +18,18 @@ from spinney.cli.console import (
     plain_errors,
     progress_bar,
     save_figure,
+    tell_written,
 )
-from spinney.cli.models import Data, Model, Target, Trust, labelled_rows, load_model
+from spinney.cli.models import (
+    Data,
+    Model,
+    Target,
+    Trust,
+    labelled_rows,
+    load_model,
+    refuse_pipeline,
+)
+from spinney.cli.outputs import check_outputs
 from spinney.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -60,6 +70,7 @@ def anytime(
     """
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)
+        check_outputs(out, plot, inputs=(model, data))
         found = _compared(console, model, data, target, order, seed, trust)
         best = max(found, key=lambda name: found[name]["nma"])
         if out is not None:
@@ -74,9 +85,7 @@ def anytime(
         if as_json:
             typer.echo(json.dumps(_document(found)))
         _show(found, console)
-        for written in (out, plot):
-            if written is not None:
-                console.print(f"Written to {written}", soft_wrap=True)
+        tell_written(console, out, plot)
 
 
 def _compared(
@@ -95,6 +104,7 @@ def _compared(
     from spinney.guarantee import split_rows
 
     trained = load_model(model, trust=trust)
+    refuse_pipeline(trained, model)
     rows, labels = labelled_rows(trained, data, target)
     if len(rows) < 2:
         msg = f"{str(data)!r} has {len(rows)} rows, and at least two are needed."

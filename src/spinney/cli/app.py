@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from spinney._version import __version__
+from spinney.cli.accelerate import accelerate
 from spinney.cli.anytime import anytime
+from spinney.cli.bench import bench
 from spinney.cli.demo import demo
+from spinney.cli.inspect import inspect
+from spinney.cli.predict import predict
 from spinney.cli.prune import prune
 from spinney.cli.strategy import strategy
 from spinney.cli.warm_up import warm_up
@@ -17,7 +22,7 @@ app = typer.Typer(
     help=(
         "Make trained tree ensembles cheaper to ask.\n\n"
         "Exit codes: 0 all went well, 1 a promise was not kept, 2 the command could "
-        "not do its work, most often because of its input."
+        "not do its work, most often because of its input, 130 it was interrupted."
     ),
     epilog="Example: spinney demo",
     add_completion=False,
@@ -26,13 +31,21 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # joins the lines of a paragraph
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(epilog="Example: spinney demo --json")(demo)
-app.command(epilog="Example: spinney prune model.txt rows.csv --target y --budget 12")(
-    prune
-)
-app.command(epilog="Example: spinney anytime model.txt rows.csv --target y")(anytime)
-app.command(epilog="Example: spinney strategy -n 101 --objective minimax")(strategy)
-app.command("warm-up", epilog="Example: RUN spinney warm-up")(warm_up)
+_EXAMPLES: dict[Callable[..., None], str] = {
+    demo: "spinney demo --json",
+    accelerate: "spinney accelerate model.txt rows.csv -o fast.spinney",
+    predict: "spinney predict fast.spinney rows.parquet -o answers.parquet",
+    inspect: "spinney inspect fast.spinney",
+    bench: "spinney bench model.txt rows.parquet --target y",
+    prune: "spinney prune model.txt rows.csv --target y --budget 12",
+    anytime: "spinney anytime model.txt rows.csv --target y",
+    strategy: "spinney strategy -n 101 --objective minimax",
+    warm_up: "RUN spinney warm-up",
+}
+for _command, _example in _EXAMPLES.items():
+    app.command(_command.__name__.replace("_", "-"), epilog=f"Example: {_example}")(
+        _command
+    )
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from spinney.atomic_write import write_atomically
+from spinney.errors import SpinneyError, SpinneyWarning
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,9 +27,17 @@ Quiet = Annotated[
     typer.Option("--quiet", "-q", help="Print nothing but errors (and --json)."),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error happened.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--n-jobs", help="Number of threads; -1: one per core.", show_default="one"
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Draws whatever is left to chance.")]
 
 PROMISE_NOT_KEPT = 1
 BAD_INPUT = 2
+INTERRUPTED = 130  # as shells have it: 128, and 2 for the signal
 
 
 def output(*, quiet: bool) -> Console:
@@ -36,16 +46,26 @@ def output(*, quiet: bool) -> Console:
 
 
 @contextmanager
-def progress_bar(console: Console, what: str) -> Iterator[Callable[[float], None]]:
+def progress_bar(console: Console, what: str) -> Iterator[Callable[..., None]]:
     """Show a bar while something goes on, and take it away afterwards.
 
-    Yields what is to be called with the share of the work that is done.
+    Yields what is to be called with the share of the work that is done and, if there
+    is more to tell, a few words.
     """
-    columns = (TextColumn(what), BarColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[words]}"),
+    )
     hidden = not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task(what, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+        task = bar.add_task(what, total=1.0, words="")
+
+        def show(share: float, words: str = "") -> None:
+            bar.update(task, completed=share, words=words)
+
+        yield show
 
 
 def save_figure(ax: Axes, path: Path) -> None:
@@ -56,24 +76,55 @@ def save_figure(ax: Axes, path: Path) -> None:
     write_atomically(str(path), [picture.getvalue()])
 
 
-def complain(message: str) -> None:
-    """Print an error message to standard error."""
+def in_percent(share: float) -> str:
+    """Return a share in percent, with three digits at most."""
+    return f"{float(f'{100 * share:.3g}'):g} %"
+
+
+def tell_written(console: Console, *paths: Path | None) -> None:
+    """Print where files were written, one line each; None is no file."""
+    for path in paths:
+        if path is not None:
+            console.print(f"Written to {path}", soft_wrap=True, markup=False)
+
+
+def complain(message: str, *, of: str = "error") -> None:
+    """Print an error message (or one `of` another kind) to standard error."""
     # Not markup: a message may hold brackets of its own, and none may be lost.
     console = Console(stderr=True, highlight=False)
-    console.print("error:", style="bold red", end=" ")
+    style = "bold red" if of == "error" else "bold yellow"
+    console.print(f"{of}:", style=style, end=" ")
     console.print(message, markup=False, soft_wrap=True)
 
 
 @contextmanager
 def plain_errors(debug: bool) -> Iterator[None]:
-    """Turn an error into one message and exit code 2, unless `debug` is set."""
-    try:
-        yield
-    except (typer.Exit, typer.Abort):
-        raise
-    except Exception as error:
-        if debug:
+    """Turn an error into one message and exit code 2, unless `debug` is set.
+
+    Warnings of spinney become messages too. Those of other libraries are meant for
+    whoever calls them, not for whoever types a command, and are shown with `debug`.
+    """
+    with warnings.catch_warnings():
+        if not debug:
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", SpinneyWarning)
+            warnings.showwarning = _warn
+        try:
+            yield
+        except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
-        complain(f"{error or type(error).__name__}")
-        typer.echo("Run the command again with --debug to see where.", err=True)
-        raise typer.Exit(BAD_INPUT) from error
+        except KeyboardInterrupt as error:
+            complain("Stopped before the end.", of="interrupted")
+            raise typer.Exit(INTERRUPTED) from error
+        except Exception as error:
+            if debug:
+                raise
+            complain(f"{error or type(error).__name__}")
+            # Messages of our own say what to do; others may need a closer look.
+            if not isinstance(error, (SpinneyError, OSError, ImportError)):
+                typer.echo("Run the command again with --debug to see where.", err=True)
+            raise typer.Exit(BAD_INPUT) from error
+
+
+def _warn(message: Any, *_: Any, **__: Any) -> None:
+    complain(str(message), of="warning")

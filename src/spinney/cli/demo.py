@@ -1,17 +1,19 @@
-"""``spinney demo``: read a forest, compare answers and time, then ask fewer trees."""
+"""``spinney demo``: the four ways of asking less, on small models, in a minute."""
 
 from __future__ import annotations
 
 import json
-import statistics
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from spinney.atomic_write import write_atomically
 from spinney.cli.console import (
     PROMISE_NOT_KEPT,
     Debug,
@@ -21,184 +23,164 @@ from spinney.cli.console import (
     output,
     plain_errors,
 )
+from spinney.cli.outputs import check_outputs
 
-N_TREES = 101
-N_ROWS = 20_000
-N_SINGLE_ROWS = 40
-N_REPEATS = 3
-MAX_DISAGREEMENT = 0.005
+if TYPE_CHECKING:
+    from spinney.cli.demo_rooms import Shown
+
+PAGE = Path("spinney-demo.html")
 
 
 def demo(
-    as_json: OutputAsJson = False, quiet: Quiet = False, debug: Debug = False
+    page: Annotated[
+        Path, typer.Option(help="Where to write the page with the drawings.")
+    ] = PAGE,
+    as_json: OutputAsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
-    """Compare spinney with scikit-learn on a small forest, in a few seconds.
+    """Show on small models what spinney does, in about a minute.
 
-    Trains a random forest on the handwritten digits that come with scikit-learn,
-    reads it, checks that every answer is the same, and measures both. Then trees are
-    asked only until the answer is as good as sure. Nothing is downloaded.
+    Trains on data that come with scikit-learn and on rows made up for it, then asks
+    less: votes stopped early, a cascade, an anytime forest, a pruned forest. Prints
+    what was asked, how often the answer changed and how long it took, and writes a
+    page with drawings. Nothing is downloaded.
     """
     with plain_errors(debug):
+        import spinney
+
+        check_outputs(page)
         console = output(quiet=quiet or as_json)
-        result = _measure(console)
+        start = time.perf_counter()
+        shown = _all_shown(console)
+        written = _write_page(shown, page, spinney.__version__)
         if as_json:
-            typer.echo(json.dumps(result, indent=2))
-        _show(result, console)
-        if result["rows_that_differ"]:
-            complain(
-                f"{result['rows_that_differ']:,} of {result['rows']:,} answers differ "
-                "from scikit-learn's. Please report this as a bug."
+            typer.echo(json.dumps(_document(shown), indent=2))
+        _show(shown, console)
+        if written:
+            console.print(f"\nDrawings: {page}", soft_wrap=True)
+        else:
+            console.print(
+                "\nFor a page with drawings, install the extra report: "
+                'python -m pip install "spinney\\[report]"'
             )
-            raise typer.Exit(PROMISE_NOT_KEPT)
+        console.print(f"All of this took {time.perf_counter() - start:.0f} s.")
+        _complain_of_broken_promises(shown)
 
 
-def _measure(console: Console) -> dict[str, Any]:
-    """Train, read, compare and time; return all that is to be told."""
-    import numpy as np
-    import sklearn
-    from sklearn.datasets import load_digits
-    from sklearn.ensemble import RandomForestClassifier
-    from sklearn.frozen import FrozenEstimator
+def _all_shown(console: Console) -> list[Shown]:
+    """Train, ask and compare."""
+    from spinney.cli.demo_rooms import rooms
 
-    import spinney
-
-    digits, labels = load_digits(return_X_y=True)
-    console.print(f"Training a random forest of {N_TREES} trees on the digits ...")
-    # There are only 1,797 digits. A third is to train on; from the others, more rows
-    # are drawn, with noise, so that rows take different ways through the trees.
-    random = np.random.default_rng(0)
-    shuffled = random.permutation(len(digits))
-    trained_on, calibrated_on, asked_about = np.array_split(shuffled, 3)
-    model = RandomForestClassifier(N_TREES, random_state=0)
-    model.fit(digits[trained_on], labels[trained_on])
-
-    def drawn(some: Any, n_rows: int) -> Any:
-        chosen = digits[some[random.integers(len(some), size=n_rows)]]
-        noisy = chosen + random.normal(0.0, 2.0, chosen.shape)
-        return noisy.astype(np.float32)
-
-    rows = drawn(asked_about, N_ROWS)
-
+    shows = rooms()
     console.print(
-        "Reading it and asking for the first time (on a new machine this compiles, for "
-        "up to a minute) ..."
+        "Training small models and asking them. On a new machine this compiles "
+        "first, for a minute or two; spinney warm-up does that ahead.\n"
     )
-    forest = spinney.read_model(model)
-    start = time.perf_counter()
-    answers = forest.predict(rows)
-    ask_one = forest.predictor()
-    ask_one(rows[0])
-    first_call = time.perf_counter() - start
+    shown = []
+    for words, show in shows.items():
+        start = time.perf_counter()
+        console.print(f"{words} ...", end="")
+        shown.append(show())
+        console.print(f" {time.perf_counter() - start:.0f} s")
+    if len(shown) < 4:
+        console.print(
+            'For a pruned forest, install the extra prune: "spinney\\[prune]"'
+        )
+    return shown
 
-    console.print("Finding out when it is safe to stop asking ...")
-    quick = spinney.SequentialVotingClassifier(
-        FrozenEstimator(model), max_disagreement=MAX_DISAGREEMENT, random_state=0
-    ).fit(drawn(calibrated_on, N_ROWS // 4))
-    early, n_asked = quick.predict_counted(rows)
-    ask_one_early = quick.predictor()
-    ask_one_early(rows[0])
 
-    console.print(f"Comparing answers and time on {N_ROWS:,} rows ...")
-    differ = answers != model.predict(rows)
-    differ |= answers != np.array([ask_one(row) for row in rows])
+def _write_page(shown: list[Shown], page: Path, version: str) -> bool:
+    """Write the page, if what it needs is installed."""
+    from spinney.cli.demo_page import html_of_demo
 
-    batch = _comparison(
-        _seconds_per_call(model.predict, [rows]) / N_ROWS,
-        _seconds_per_call(forest.predict, [rows]) / N_ROWS,
-        _seconds_per_call(quick.predict, [rows]) / N_ROWS,
-    )
-    few = rows[:N_SINGLE_ROWS]
-    one_row = _comparison(
-        _seconds_per_call(model.predict, few.reshape(N_SINGLE_ROWS, 1, -1)),
-        _seconds_per_call(ask_one, few),
-        _seconds_per_call(ask_one_early, few),
-    )
+    try:
+        text = html_of_demo(shown, version)
+    except ImportError:
+        return False
+    write_atomically(str(page), [text.encode("utf-8")])
+    return True
+
+
+def _document(shown: list[Shown]) -> dict[str, Any]:
+    """Return what was shown as plain values."""
     return {
-        "spinney": spinney.__version__,
-        "scikit_learn": sklearn.__version__,
-        "trees": forest.n_trees,
-        "nodes": forest.n_nodes,
-        "features": forest.n_features,
-        "classes": len(model.classes_),
-        "rows": N_ROWS,
-        "rows_that_differ": int(differ.sum()),
-        "first_call_seconds": first_call,
-        "early_stopping": {
-            "max_disagreement": MAX_DISAGREEMENT,
-            "disagreement": float((early != answers).mean()),
-            "trees_asked": float(n_asked.mean()),
-        },
-        "batch": batch,
-        "single_row": one_row,
+        one.name: {
+            field.name: getattr(one, field.name)
+            for field in fields(one)
+            if field.name not in ("name", "report")
+        }
+        for one in shown
     }
 
 
-def _seconds_per_call(ask: Callable[[Any], object], inputs: Iterable[Any]) -> float:
-    """Return the seconds a call takes: the quickest of a few, averaged over `inputs`.
-
-    The quickest and not the median: on a busy machine a call of milliseconds is often
-    interrupted and a call of microseconds hardly ever, which would flatter spinney.
-    """
-    passes = [[_seconds(ask, x) for x in inputs] for _ in range(N_REPEATS)]
-    return statistics.fmean(map(min, zip(*passes, strict=True)))
-
-
-def _seconds(ask: Callable[[Any], object], x: Any) -> float:
-    start = time.perf_counter()
-    ask(x)
-    return time.perf_counter() - start
-
-
-def _comparison(scikit_learn: float, full: float, early: float) -> dict[str, float]:
-    return {
-        "scikit_learn_microseconds_per_row": scikit_learn * 1e6,
-        "all_trees_microseconds_per_row": full * 1e6,
-        "early_stopping_microseconds_per_row": early * 1e6,
-        "all_trees_ratio": scikit_learn / full,
-        "early_stopping_ratio": scikit_learn / early,
-    }
-
-
-def _show(result: dict[str, Any], console: Console) -> None:
+def _show(shown: list[Shown], console: Console) -> None:
     """Print the result for people."""
-    same = result["rows"] - result["rows_that_differ"]
-    console.print(
-        f"\nSame answer on {same:,} of {result['rows']:,} rows "
-        f"({result['trees']} trees, {result['nodes']:,} nodes, "
-        f"{result['classes']} classes)."
+    # Few lines, so that nothing but headings is broken in eighty columns.
+    table = Table(
+        title="\nOn new rows",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
     )
-    early = result["early_stopping"]
-    console.print(
-        f"Stopping early, {early['trees_asked']:.1f} of {result['trees']} trees were "
-        f"asked on average. {early['disagreement']:.2%} of the answers then differ "
-        f"from those of all trees; {early['max_disagreement']:.2%} were allowed."
-    )
-    title = f"Microseconds per row, one thread, quickest of {N_REPEATS}"
-    table = Table(title=title, title_justify="left")
     table.add_column("")
-    for heading in ("all rows at once", "speed-up", "one row per call", "speed-up"):
+    for heading in (
+        "asked per row",
+        "may differ",
+        "differ",
+        "sklearn µs",
+        "spinney µs",
+        "times as fast",
+    ):
         table.add_column(heading, justify="right")
-    engines = {
-        "scikit_learn": "scikit-learn",
-        "all_trees": "spinney, all trees",
-        "early_stopping": "spinney, stopping early",
-    }
-    for engine, words in engines.items():
-        cells = []
-        for kind in ("batch", "single_row"):
-            ratio = result[kind].get(f"{engine}_ratio")
-            cells.append(f"{result[kind][f'{engine}_microseconds_per_row']:,.1f}")
-            cells.append("" if ratio is None else f"{ratio:,.1f}")
-        table.add_row(words, *cells)
+    for column in table.columns:
+        column.min_width = max(len(word) for word in str(column.header or "-").split())
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
+    for one in shown:
+        table.add_row(
+            one.name,
+            f"{one.asked:.0f}/{one.in_all:.0f} {one.unit}",
+            "" if one.promised is None else f"{one.promised:.1%}",
+            f"{one.disagreement:.2%}",
+            f"{one.scikit_learn:.1f}",
+            f"{one.spinney:.2f}",
+            f"{one.scikit_learn / one.spinney:,.0f}",
+        )
     console.print(table)
+    first = shown[0]
+    n_new = sum(one.n_new for one in shown)
     console.print(
-        "A third of the 1,797 digits were trained on. The rows are drawn from another "
-        "third, with repetition and noise; when to stop was found out on the rest. One "
-        "row per call is model.predict for scikit-learn and predictor(), which is made "
-        "for that, for spinney."
+        "Differ: from the answer of the full model, on rows that neither it nor "
+        f"spinney has seen. A bound of {first.promised or 0:.1%} was asked for with "
+        "95 % confidence; stopping after some steps and pruning promise none. "
+        "Times: per row, in a batch, one thread, the quickest of three."
     )
     console.print(
-        f"The first call took {result['first_call_seconds']:.1f} s and is not counted: "
-        "it compiles the kernels, or loads them if an earlier run has compiled them. "
-        "To compile them ahead: spinney warm-up."
+        f"A row alone: {first.single_spinney:.1f} µs with votes stopped early, "
+        f"{first.single_scikit_learn:,.0f} µs with scikit-learn."
     )
+    n_different = sum(one.n_different for one in shown)
+    console.print(
+        f"Asking all trees, spinney gave the answer of scikit-learn for "
+        f"{n_new - n_different:,} of {n_new:,} rows."
+    )
+
+
+def _complain_of_broken_promises(shown: list[Shown]) -> None:
+    """End with exit code 1 if an answer or a share is not what it should be."""
+    broken = []
+    for one in shown:
+        if one.n_different:
+            broken.append(
+                f"{one.name}: with all trees, {one.n_different:,} answers differ from "
+                "scikit-learn's. Please report this as a bug."
+            )
+        if one.promised is not None and one.disagreement > one.promised:
+            broken.append(
+                f"{one.name}: {one.disagreement:.2%} of the answers differ, and "
+                f"{one.promised:.2%} were allowed."
+            )
+    if broken:
+        complain("\n".join(broken))
+        raise typer.Exit(PROMISE_NOT_KEPT)

@@ -9,22 +9,28 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 
 from spinney.cli.tables import Table
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
+from spinney.estimator import unwrapped
+from spinney.files import load
 from spinney.readers import read_model
 
 Model = Annotated[
     Path,
     typer.Argument(
-        help="Model file: LightGBM, XGBoost, CatBoost, spinney, skops; a pickle with "
-        "--trust.",
+        help="Model file: LightGBM, XGBoost, CatBoost, spinney; with --trust also "
+        "skops or a pickle.",
+        metavar="MODEL",
         show_default=False,
     ),
 ]
 Data = Annotated[
     Path,
-    typer.Argument(help="Rows: CSV, Parquet, Arrow or NPZ.", show_default=False),
+    typer.Argument(
+        help="Rows: CSV, Parquet, Arrow or NPZ.", metavar="DATA", show_default=False
+    ),
 ]
 Target = Annotated[
     str | None,
@@ -32,10 +38,12 @@ Target = Annotated[
 ]
 Trust = Annotated[
     bool,
-    typer.Option("--trust", help="Load pickles, which can run any code."),
+    typer.Option("--trust", help="Load pickles too, which can run any code."),
 ]
 
 PICKLES = (".pkl", ".pickle", ".joblib")
+# What follows the eight bytes of the length of the header.
+OWN_BEGINNING = b'{"__metadata__":'
 
 
 def load_model(path: str | os.PathLike[str], *, trust: bool) -> Any:
@@ -67,6 +75,55 @@ def load_model(path: str | os.PathLike[str], *, trust: bool) -> Any:
     return read_model(path)
 
 
+def load_anything(path: str | os.PathLike[str], *, trust: bool) -> Any:
+    """Return what is in a file: all that `load_model` knows, and our classifiers.
+
+    Parameters
+    ----------
+    path : path
+        A file that `spinney.save` has written, or one that `load_model` takes.
+    trust : bool
+        Whether code in the file may be run.
+
+    Returns
+    -------
+    thing : object
+        A fitted estimator, a Forest, or a classifier of spinney.
+    """
+    return load(path) if is_own_file(path) else load_model(path, trust=trust)
+
+
+def is_own_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as those do that `spinney.save` writes."""
+    if not Path(path).is_file():
+        return False
+    with open(path, "rb") as file:
+        head = file.read(len(OWN_BEGINNING) + 8)
+    return head[8:] == OWN_BEGINNING
+
+
+def refuse_pipeline(model: Any, path: str | os.PathLike[str]) -> None:
+    """Raise for a model of which only a part could be written to a file.
+
+    Parameters
+    ----------
+    model : object
+        What `load_model` returned.
+    path : path
+        Where it came from.
+    """
+    model = unwrapped(model)
+    if isinstance(model, Pipeline) and len(model) > 1:
+        steps = ", ".join(name for name, _ in model.steps[:-1])
+        msg = (
+            f"{str(path)!r} is a pipeline ({steps}, {model.steps[-1][0]}), and of a "
+            "pipeline only the last step can be written to a file.\nHint: store the "
+            "last step, model[-1], by itself, pass rows as the steps before it return "
+            "them, model[:-1].transform(X), and keep those steps beside the file."
+        )
+        raise UnsupportedModelError(msg)
+
+
 def _unpickled(path: str | os.PathLike[str], trust: bool) -> Any:
     if not Path(path).is_file():
         return read_model(path)  # it says what is wrong with the path
@@ -92,19 +149,26 @@ def _from_skops(path: str | os.PathLike[str], trust: bool) -> Any:
     if not Path(path).is_file():
         return read_model(path)
     try:
-        from skops.io import get_untrusted_types, load
+        from skops import io
     except ImportError as error:
         msg = f"To load {str(path)!r}, install skops."
         raise ImportError(msg) from error
-    unknown = get_untrusted_types(file=path)
-    if unknown and not trust:
+    try:
+        unknown = io.get_untrusted_types(file=path)
+        if trust or not unknown:
+            return io.load(path, trusted=unknown)
+    except Exception as error:
         msg = (
-            f"{str(path)!r} holds types that skops does not know to be safe: "
-            f"{', '.join(unknown[:5])}.\nHint: add --trust if it comes from somebody "
-            "you trust."
+            f"{str(path)!r} cannot be loaded: {type(error).__name__}: {error}. Was it "
+            "written by skops, with the same versions of the libraries?"
         )
-        raise UnsupportedModelError(msg)
-    return load(path, trusted=unknown)
+        raise UnsupportedModelError(msg) from error
+    msg = (
+        f"{str(path)!r} holds types that skops does not know to be safe: "
+        f"{', '.join(unknown[:5])}.\nHint: add --trust if it comes from somebody "
+        "you trust."
+    )
+    raise UnsupportedModelError(msg)
 
 
 def labelled_rows(
@@ -135,24 +199,63 @@ def labelled_rows(
             "--target."
         )
         raise InvalidArgumentError(msg)
+    unknown = without_label(part.labels)
+    if unknown.any():
+        msg = (
+            f"{str(path)!r} has no label in {int(unknown.sum()):,} of its "
+            f"{len(unknown):,} rows, row {int(unknown.argmax()) + 1:,} for one. Leave "
+            "these rows out."
+        )
+        raise InvalidArgumentError(msg)
     return part.rows, part.labels
 
 
-def table_for(model: Any, path: str | os.PathLike[str], target: str | None) -> Table:
+def without_label(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which labels are missing: NaN, None or an empty text.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_rows,)
+        Labels of any type.
+
+    Returns
+    -------
+    missing : ndarray of shape (n_rows,), dtype=bool
+        True where there is none.
+    """
+    if labels.dtype.kind in "OSU":
+        empty = ["" if label is None else label for label in labels.tolist()]
+        return np.array([label in ("", b"") or label != label for label in empty], bool)
+    return labels != labels  # NaN is unlike itself
+
+
+def table_for(
+    model: Any,
+    path: str | os.PathLike[str],
+    target: str | None,
+    *,
+    needs_target: bool = True,
+) -> Table:
     """Return a table whose columns are those that the model takes.
 
     Parameters
     ----------
     model : object
-        What `load_model` returned.
+        What `load_model` or `load_anything` returned.
     path : path
         The table.
     target : str or None
         Name of the column with the labels.
+    needs_target : bool, default=True
+        Whether it is an error if there is no such column.
     """
     names = getattr(model, "feature_names_in_", None)
     n_features = getattr(model, "n_features_in_", None)
-    if n_features is None:
-        forest = read_model(model)
+    # The last step of a pipeline takes other columns than the pipeline.
+    if n_features is None or (
+        names is None and not isinstance(unwrapped(model), Pipeline)
+    ):
+        forest = getattr(model, "forest_", None) or read_model(model)
         names, n_features = forest.feature_names, forest.n_features
-    return Table(path, target, None if names is None else tuple(names), n_features)
+    names = None if names is None else tuple(map(str, names))
+    return Table(path, target, names, int(n_features), needs_target)

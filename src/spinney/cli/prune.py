@@ -18,8 +18,18 @@ from spinney.cli.console import (
     plain_errors,
     progress_bar,
     save_figure,
+    tell_written,
 )
-from spinney.cli.models import Data, Model, Target, Trust, labelled_rows, load_model
+from spinney.cli.models import (
+    Data,
+    Model,
+    Target,
+    Trust,
+    labelled_rows,
+    load_model,
+    refuse_pipeline,
+)
+from spinney.cli.outputs import check_outputs
 from spinney.errors import FormatError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -70,6 +80,7 @@ def prune(
         if budget is None and trade_off is None and out is not None:
             msg = "To write a pruned model, choose one with --budget or --trade-off."
             raise InvalidArgumentError(msg)
+        check_outputs(out, plot, inputs=(model, data, costs))
         pruner = _pruned(console, model, data, target, costs, budget, trade_off, trust)
         chosen = budget is not None or trade_off is not None
         if out is not None:
@@ -81,9 +92,7 @@ def prune(
         if as_json:
             typer.echo(json.dumps(_document(pruner, chosen)))
         _show(pruner, chosen, console)
-        for written in (out, plot):
-            if written is not None:
-                console.print(f"Written to {written}", soft_wrap=True)
+        tell_written(console, out, plot)
 
 
 def _pruned(
@@ -101,6 +110,7 @@ def _pruned(
     from spinney.pruning import FeatureCostPruner
 
     trained = load_model(model, trust=trust)
+    refuse_pipeline(trained, model)
     rows, labels = labelled_rows(trained, data, target)
     with progress_bar(console, "pruning") as show:
         pruner = FeatureCostPruner(
@@ -119,6 +129,9 @@ def _feature_costs(path: Path | None) -> Any:
     """Return the costs in a JSON file."""
     if path is None:
         return None
+    if not path.is_file():
+        msg = f"There is no file {str(path)!r} with costs. Check the path."
+        raise FileNotFoundError(msg)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError) as error:

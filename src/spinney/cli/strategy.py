@@ -13,7 +13,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from spinney.cli.console import Debug, OutputAsJson, Quiet, output, plain_errors
+from spinney.cli.console import (
+    Debug,
+    OutputAsJson,
+    Quiet,
+    output,
+    plain_errors,
+    tell_written,
+)
+from spinney.cli.outputs import check_outputs
 
 if TYPE_CHECKING:
     from spinney.sequential import StoppingStrategy
@@ -56,7 +64,8 @@ def strategy(
         Rounding, typer.Option(help="Draw lots where that is best, or never.")
     ] = Rounding.randomise,
     out: Annotated[
-        Path | None, typer.Option(help="Write the strategy to this file, as JSON.")
+        Path | None,
+        typer.Option("--out", "-o", help="Write the strategy to this file, as JSON."),
     ] = None,
     as_json: OutputAsJson = False,
     quiet: Quiet = False,
@@ -70,6 +79,7 @@ def strategy(
     """
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)
+        check_outputs(out)
         found = _find(
             console,
             n_voters=n_voters,
@@ -86,8 +96,7 @@ def strategy(
         if as_json:
             typer.echo(document)
         _show(found, console)
-        if out is not None:
-            console.print(f"Written to {out}", soft_wrap=True)
+        tell_written(console, out)
 
 
 def _find(console: Console, **arguments: Any) -> StoppingStrategy:

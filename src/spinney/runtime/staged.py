@@ -165,17 +165,53 @@ class StagedEngine:
         self._start = forest.base_score.astype(np.float64)
         self._steps = [0, *rule.checks.tolist(), forest.n_trees]
         self._stages: list[Engine] = []
+        self._arguments: dict[type, list[tuple[Any, ...]]] = {}
         self._lock = threading.Lock()
+
+    def with_rule(self, rule: ExitRule) -> StagedEngine:
+        """Return an engine with another rule, and the same stages if checks are too.
+
+        Parameters
+        ----------
+        rule : ExitRule
+            When rows leave.
+
+        Returns
+        -------
+        engine : StagedEngine
+            For the same trees.
+        """
+        other = StagedEngine(self.forest, rule, *self._ends)
+        if np.array_equal(rule.checks, self.rule.checks):
+            # Lists and locks themselves: whoever is the first makes them for both.
+            other._stages, other._arguments = self._stages, self._arguments
+            other._lock = self._lock
+        return other
 
     def stages(self) -> list[Engine]:
         """Return the engines of the stages, made on first use."""
         with self._lock:
             if not self._stages:
-                self._stages = [
+                self._stages += [
                     Engine(self.forest.take(np.arange(start, end)))
                     for start, end in pairwise(self._steps)
                 ]
             return self._stages
+
+    def _stage_arguments(self, dtype: type[np.floating]) -> list[tuple[Any, ...]]:
+        """Return what `add_trees` needs for each stage, made on first use.
+
+        A call with few rows feels every look-up.
+        """
+        if dtype not in self._arguments:
+            arguments = []
+            for stage in self.stages():
+                layout = stage.layout(dtype)
+                block = rows_per_block(layout, np.empty(0, dtype=dtype))
+                table = stage.table(layout, dtype)
+                arguments.append((layout, block, table, stage.tree_output))
+            self._arguments[dtype] = arguments
+        return self._arguments[dtype]
 
     def ask(
         self, X: ArrayLike, n_jobs: int | None = None
@@ -202,7 +238,7 @@ class StagedEngine:
         classes = np.empty(len(rows), dtype=np.int32)
         counts = np.empty(len(rows), dtype=np.int32)
         if len(rows) >= MIN_BLOCK_ROWS:
-            self.stages()
+            self._stage_arguments(rows.dtype.type)
 
         def evaluate(start: int, end: int) -> None:
             self._ask_share(rows[start:end], classes[start:end], counts[start:end])
@@ -238,16 +274,8 @@ class StagedEngine:
                     counts,
                 )
                 return
-            stage = self.stages()[k]
-            layout = stage.layout(dtype)
-            add_trees(
-                rows,
-                layout,
-                rows_per_block(layout, rows),
-                stage.table(layout, dtype),
-                stage.tree_output,
-                totals,
-            )
+            arguments = self._stage_arguments(dtype)[k]
+            add_trees(rows, *arguments, totals)  # type: ignore[call-arg]
             if step == self.forest.n_trees:
                 break
             n_left = settle_block(

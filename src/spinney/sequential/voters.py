@@ -56,6 +56,7 @@ class TreeVoters:
         self.n_sums = 1 if len(self.classes) <= 2 else len(self.classes)
         self.is_soft = forest.aggregation == "mean"
         self._scoring: dict[str, Forest] = {}
+        self._policy: Policy | None = None
 
     def _scoring_forest(self, counting: str) -> Forest:
         """Return the forest whose trees hold what is added up, made on first use."""
@@ -112,7 +113,16 @@ class TreeVoters:
 
     def policy(self, counting: str, order: NDArray[np.int64], rule: ExitRule) -> Policy:
         """Return how rows are asked, in this order and by this rule."""
-        return Policy(self.forest, counting, order, rule)
+        last = self._policy
+        if (
+            last is not None
+            and last.counting == counting
+            and np.array_equal(last.order, order)
+        ):
+            self._policy = last.with_rule(rule)
+        else:
+            self._policy = Policy(self.forest, counting, order, rule)
+        return self._policy
 
     def plan(
         self,

@@ -1,0 +1,242 @@
+"""``spinney inspect``: what a file holds, and what it promises."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table as TextTable
+
+from spinney.cli.accelerate import trials_table
+from spinney.cli.console import (
+    Debug,
+    OutputAsJson,
+    Quiet,
+    in_percent,
+    output,
+    plain_errors,
+)
+from spinney.cli.models import Trust, is_own_file, load_anything
+from spinney.file_container import MAX_HEADER, parse_json
+from spinney.forest import Forest
+from spinney.readers import read_model
+
+# Classes and names of columns to print.
+N_NAMES = 6
+
+KINDS = {
+    "Forest": "forest",
+    "SequentialVotingClassifier": "votes that stop early",
+    "CascadeClassifier": "scores that stop early (cascade)",
+    "AllTreesClassifier": "forest of which all trees are asked",
+    "AnytimeForestClassifier": "anytime forest",
+    "FeatureCostPruner": "forest pruned by feature cost",
+    "BudgetedForestClassifier": "forest grown on a budget",
+}
+
+
+def inspect(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="File of spinney, or any other model file; a pickle with --trust.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ],
+    trust: Trust = False,
+    as_json: OutputAsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Tell what is in a model file: trees, way of asking, promise, size.
+
+    The whole file is checked; nothing in it is run, except in a pickle with --trust.
+    """
+    with plain_errors(debug):
+        console = output(quiet=quiet or as_json)
+        loaded = load_anything(file, trust=trust)
+        facts = _facts(loaded, file)
+        if as_json:
+            typer.echo(json.dumps(facts))
+        _show(facts, loaded, console)
+
+
+def _facts(loaded: Any, path: Path) -> dict[str, Any]:
+    """Return all that is to be told, in values that JSON can hold."""
+    forest = getattr(loaded, "forest_", None)
+    if not isinstance(forest, Forest):
+        forest = read_model(loaded)
+    kind = type(loaded).__name__
+    return {
+        "file": _file_facts(path),
+        "kind": KINDS.get(kind, kind),
+        "class": kind,
+        "forest": _forest_facts(forest),
+        "policy": _policy_facts(loaded),
+        "promise": _promise_facts(loaded),
+        "acceleration": (
+            loaded.acceleration_.to_dict() if hasattr(loaded, "acceleration_") else None
+        ),
+    }
+
+
+def _file_facts(path: Path) -> dict[str, Any]:
+    facts: dict[str, Any] = {"path": str(path), "bytes": path.stat().st_size}
+    if is_own_file(path):
+        # Loading has checked it; it is read again for what loading does not return.
+        with path.open("rb") as file:
+            length = min(int.from_bytes(file.read(8), "little"), MAX_HEADER)
+            header = parse_json(file.read(length).decode("ascii"))["__metadata__"]
+        facts["format"] = int(header["spinney_format"])
+        facts["written_by_spinney"] = header["spinney_version"]
+        facts["checksum"] = header["checksum"]
+    return facts
+
+
+def _forest_facts(forest: Forest) -> dict[str, Any]:
+    classes = forest.classes_
+    return {
+        "source": forest.source,
+        "trees": forest.n_trees,
+        "nodes": forest.n_nodes,
+        "leaves": int(np.count_nonzero(forest.left < 0)),
+        "depth": int(forest.depths.max()),
+        "mean_depth": float(forest.depths.mean()),
+        "features": forest.n_features,
+        "feature_names": (
+            None if forest.feature_names is None else list(forest.feature_names)
+        ),
+        "classes": None if classes is None else classes.tolist(),
+        "aggregation": forest.aggregation,
+        "compares_in": forest.input_dtype,
+    }
+
+
+def _policy_facts(loaded: Any) -> dict[str, Any] | None:
+    """Return how the trees are asked; None if all of them are, as in the model."""
+    kind = type(loaded).__name__
+    if kind == "SequentialVotingClassifier":
+        return {
+            "voting": loaded.voting_,
+            "objective": loaded.objective,
+            "checks": len(loaded.checks_),
+            "expected_trees": loaded.expected_votes_,
+        }
+    if kind == "CascadeClassifier":
+        order = loaded.order if isinstance(loaded.order, str) else "given"
+        return {
+            "order": order,
+            "rule": loaded.rule,
+            "early_exit": loaded.early_exit,
+            "checks": len(loaded.checks_),
+            "expected_trees": loaded.expected_trees_,
+        }
+    if kind == "AnytimeForestClassifier":
+        order = loaded.order if isinstance(loaded.order, str) else "given"
+        return {"order": order, "steps": len(loaded.order_)}
+    if kind == "FeatureCostPruner":
+        return {
+            "points_of_the_frontier": len(loaded.frontier_),
+            "nodes_before_pruning": loaded.full_forest_.n_nodes,
+            "mean_feature_cost": loaded.point_.cost,
+            "error": loaded.point_.ensemble_error,
+        }
+    if kind == "BudgetedForestClassifier":
+        return {"budget": loaded.budget}
+    return None
+
+
+def _promise_facts(loaded: Any) -> dict[str, Any] | None:
+    """Return what is promised about answers, if anything is."""
+    if not hasattr(loaded, "max_disagreement"):
+        return None
+    certificate = loaded.certificate_
+    return {
+        "max_disagreement": loaded.max_disagreement,
+        "confidence": loaded.confidence,
+        "expected_disagreement": getattr(loaded, "expected_disagreement_", None),
+        "certificate": None if certificate is None else asdict(certificate),
+    }
+
+
+# ------------------------------------------------------------------ for people
+
+
+def _show(facts: dict[str, Any], loaded: Any, console: Console) -> None:
+    table = TextTable(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in _lines(facts, loaded):
+        table.add_row(name, value)
+    console.print(table, markup=False)
+    if facts["acceleration"] is not None:
+        console.print()
+        console.print(trials_table(loaded.acceleration_))
+        console.print(loaded.acceleration_.outcome, markup=False)
+
+
+def _lines(facts: dict[str, Any], loaded: Any) -> list[tuple[str, str]]:
+    """Return what is printed, as names and values."""
+    file, forest = facts["file"], facts["forest"]
+    size = _bytes(file["bytes"])
+    if "format" in file:
+        size += f", format {file['format']}, by spinney {file['written_by_spinney']}"
+    lines = [
+        ("file", file["path"]),
+        ("holds", f"{facts['kind']} ({facts['class']})"),
+        ("source", forest["source"] or "not told"),
+        ("size", size),
+        ("trees", f"{forest['trees']:,}, put together by {forest['aggregation']}"),
+        ("nodes", f"{forest['nodes']:,}, {forest['leaves']:,} of them leaves"),
+        ("depth", f"up to {forest['depth']:,}, {forest['mean_depth']:.1f} on average"),
+        ("features", _counted(forest["features"], forest["feature_names"])),
+        (
+            "classes",
+            "none, it is a regressor"
+            if forest["classes"] is None
+            else _counted(len(forest["classes"]), forest["classes"]),
+        ),
+    ]
+    for name, value in (facts["policy"] or {}).items():
+        words = f"{value:,.4g}" if isinstance(value, float) else f"{value}"
+        if name == "expected_trees":
+            words = f"{value:,.1f} of {forest['trees']:,} per row"
+        lines.append((name.replace("_", " "), words))
+    promise = facts["promise"]
+    if promise is not None:
+        lines.append(("promise", _promise_words(promise)))
+        if loaded.certificate_ is not None:
+            text = repr(loaded.certificate_)
+            lines.append(("certificate", text.strip("<>").partition(": ")[2]))
+    return lines
+
+
+def _promise_words(promise: dict[str, Any]) -> str:
+    if promise["max_disagreement"] == 0.0:
+        return "every answer is that of the model"
+    share = in_percent(promise["max_disagreement"])
+    words = f"at most {share} of rows answered otherwise than by the model"
+    if promise["certificate"] is None:
+        return f"{words}, over the rows it was fitted to"
+    return f"{words}, for new rows, with {in_percent(promise['confidence'])} confidence"
+
+
+def _counted(number: int, names: list[Any] | None) -> str:
+    """Return a number and the first of the names that belong to it."""
+    if names is None:
+        return f"{number:,}, without names"
+    shown = ", ".join(map(str, names[:N_NAMES]))
+    return f"{number:,}: {shown}" + (", ..." if len(names) > N_NAMES else "")
+
+
+def _bytes(number: int) -> str:
+    if number < 1000:
+        return f"{number} bytes"
+    power = min((len(str(number)) - 1) // 3, 3)
+    return f"{number / 1000**power:.1f} {('kB', 'MB', 'GB')[power - 1]}"

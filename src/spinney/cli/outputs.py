@@ -1,0 +1,86 @@
+"""Files that commands write: whether they can be, before any work is done."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from spinney.errors import InvalidArgumentError
+
+
+def check_outputs(*outputs: Path | None, inputs: tuple[Path | None, ...] = ()) -> None:
+    """Raise if a file cannot be written, or would replace one that is read.
+
+    Parameters
+    ----------
+    *outputs : path or None
+        Files that are going to be written; None is no file.
+    inputs : tuple of path or None, default=()
+        Files that are read.
+
+    Raises
+    ------
+    OSError
+        If there is no such folder, or no permission to write there.
+    InvalidArgumentError
+        If a file is to be written to an input, or two of them to one place.
+    """
+    seen: dict[Path, Path] = {}
+    for path in outputs:
+        if path is None:
+            continue
+        _check_place(path)
+        for given in inputs:
+            if given is not None and _are_same(path, given):
+                msg = (
+                    f"{str(path)!r} is both read and written. Choose another name for "
+                    "the output."
+                )
+                raise InvalidArgumentError(msg)
+        real = path.resolve()
+        if real in seen:
+            msg = f"{str(path)!r} cannot take two outputs. Choose another name for one."
+            raise InvalidArgumentError(msg)
+        seen[real] = path
+
+
+def check_suffix(path: Path | None, what: str, suffixes: tuple[str, ...]) -> None:
+    """Raise if the name of a file does not tell a kind that can be written.
+
+    Parameters
+    ----------
+    path : path or None
+        The file; None is no file.
+    what : str
+        What it is to hold, for the message.
+    suffixes : tuple of str
+        Endings to choose from, each with its dot.
+    """
+    if path is None or path.name.lower().endswith(suffixes):
+        return
+    known = f"{', '.join(suffixes[:-1])} or {suffixes[-1]}"
+    msg = f"{what} must be a file that ends with {known}, got {str(path)!r}."
+    raise InvalidArgumentError(msg)
+
+
+def _check_place(path: Path) -> None:
+    if path.is_dir():
+        msg = f"{str(path)!r} is a directory. Pass the name of a file in it."
+        raise IsADirectoryError(msg)
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        msg = f"There is no directory {str(folder)!r} for {path.name!r}. Make it first."
+        raise FileNotFoundError(msg)
+    # A file is written beside its place and then renamed: both must be allowed.
+    if not os.access(folder, os.W_OK) or (
+        path.exists() and not os.access(path, os.W_OK)
+    ):
+        msg = (
+            f"No permission to write {str(path)!r}. Choose another place, or change "
+            "the permissions."
+        )
+        raise PermissionError(msg)
+
+
+def _are_same(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)

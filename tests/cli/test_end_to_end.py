@@ -1,0 +1,237 @@
+"""The installed command in a process of its own: what goes well, and what does not."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import joblib
+import numba
+import numpy as np
+import pandas as pd
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import spinney
+
+pytestmark = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="kernels have tests of their own"
+)
+
+
+@pytest.fixture
+def run(call, installed, work):
+    """Run a subcommand in the folder of models and tables."""
+    return lambda *arguments: call(installed, *arguments, cwd=work)
+
+
+def succeeded(done):
+    """Return what a command printed, after a look at how it ended."""
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+# ------------------------------------------------------------------ all goes well
+
+
+def test_accelerate_writes_a_faster_model_and_a_report(run, work, tmp_path):
+    out, page = tmp_path / "fast.spinney", tmp_path / "page.html"
+    options = ("--trust", "--target", "ill", "--max-disagreement", "0.02")
+    arguments = ("accelerate", "model.joblib", "rows.parquet", *options)
+    printed = succeeded(run(*arguments, "-o", out, "--report", page))
+    assert "all trees" in printed
+    assert "Compared on" in printed
+    assert f"Written to {out}" in printed
+    assert page.read_text().startswith("<!")
+    fast = spinney.load(out)
+    table = pd.read_parquet(work / "rows.parquet").drop(columns="ill")
+    model = joblib.load(work / "model.joblib")
+    assert (fast.predict(table.to_numpy()) != model.predict(table)).mean() <= 0.02
+    assert fast.acceleration_.max_disagreement == 0.02
+
+
+def test_predict_streams_labels_and_counts_to_a_table(run, work, tmp_path):
+    out = tmp_path / "answers.parquet"
+    printed = succeeded(
+        run("predict", "fast.spinney", "shuffled.csv", "-o", out, "--target", "ill")
+    )
+    assert "1,500 rows in" in printed
+    assert "per second" in printed
+    assert "trees asked per row on average" in printed
+    assert "Error against the labels" in printed
+    answers = pd.read_parquet(out)
+    table = pd.read_csv(work / "rows.csv")
+    rows = table.drop(columns="ill").astype(np.float32)
+    labels, counts = spinney.load(work / "fast.spinney").predict_counted(rows)
+    np.testing.assert_array_equal(answers["label"], labels)
+    np.testing.assert_array_equal(answers["trees_asked"], counts)
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_inspect_tells_what_a_file_holds(run):
+    document = json.loads(succeeded(run("inspect", "fast.spinney", "--json")))
+    assert document["class"] == "SequentialVotingClassifier"
+    assert document["file"]["format"] == 1
+    assert document["file"]["written_by_spinney"] == spinney.__version__
+    assert document["forest"]["trees"] == 25
+    assert document["forest"]["source"] == "RandomForestClassifier"
+    assert document["promise"]["max_disagreement"] == 0.02
+
+
+def test_bench_sets_spinney_beside_the_original(run):
+    printed = succeeded(
+        run(
+            *("bench", "model.txt", "rows.csv", "--target", "ill"),
+            *("--seconds", "0.2", "--max-disagreement", "0.02", "--json"),
+        )
+    )
+    document = json.loads(printed)
+    names = [engine["name"] for engine in document["engines"]]
+    assert names[:3] == ["spinney, all trees", "spinney, stopping early", "LightGBM"]
+    full, early, original = document["engines"][:3]
+    assert full["labels_differ"] == original["labels_differ"] == 0
+    assert early["trees_asked"] <= full["trees_asked"] == 20
+    assert all(engine["microseconds_single"] > 0 for engine in document["engines"])
+
+
+def test_prune_shows_the_frontier(run):
+    printed = succeeded(
+        run("prune", "model.joblib", "rows.csv", "--target", "ill", "--trust")
+    )
+    assert "Supported trade-offs" in printed
+
+
+def test_anytime_compares_orders(run, tmp_path):
+    out = tmp_path / "any.spinney"
+    printed = succeeded(
+        run(
+            *("anytime", "model.joblib", "rows.npz", "--trust", "--order", "depth"),
+            *("--order", "random", "-o", out),
+        )
+    )
+    assert "NMA" in printed
+    assert len(spinney.load(out).order_) == 25 * 6
+
+
+def test_strategy_prints_a_table_and_writes_json(run, tmp_path):
+    out = tmp_path / "strategy.json"
+    printed = succeeded(run("strategy", "--voters", "21", "--out", out))
+    assert "Expected votes (mean)" in printed
+    assert json.loads(out.read_text())["n_voters"] == 21
+
+
+# ------------------------------------------------------------------ bad input
+
+# A start costs a second or two: where Typer itself refuses, one will do here, and
+# test_cli.py has the others.
+BAD = [
+    ("accelerate none.txt rows.csv -o a.spinney", "There is no file 'none.txt'"),
+    ("accelerate model.txt narrow.csv -o a.spinney", "lacks columns that the model"),
+    ("accelerate corrupt.txt rows.csv -o a.spinney", "model text is damaged"),
+    ("predict corrupt.spinney rows.csv -o a.csv", "damaged or cut off"),
+    ("predict fast.spinney empty.csv -o a.csv", "is empty"),
+    ("predict fast.spinney . -o a.csv", "is a directory"),
+    ("inspect none.spinney", "There is no file"),
+    ("inspect corrupt.spinney", "damaged or cut off"),
+    ("inspect .", "is a directory"),
+    ("bench model.joblib rows.csv", "add --trust"),
+    ("bench model.txt text.csv --target ill", "'iron' must hold numbers"),
+    ("bench model.txt none.csv", "There is no file 'none.csv'"),
+    ("prune rows.csv rows.csv --target ill", "is no model file"),
+    ("prune model.joblib nan.csv --trust --target ill", "no label in 1 of its 20 rows"),
+    ("prune model.joblib head.csv --trust --target ill", "has no rows"),
+    ("anytime corrupt.txt rows.csv --target ill", "model text is damaged"),
+    ("anytime model.joblib nan.csv --trust --target ill", "no label in 1 of its 20"),
+    ("anytime model.joblib narrow.csv --trust --target ill", "lacks columns"),
+    ("strategy --voters 0", "n_voters must be"),
+    ("warm-up extra", "unexpected extra argument"),
+    ("demo extra", "unexpected extra argument"),
+]
+
+
+@pytest.mark.parametrize(("words", "complaint"), BAD, ids=[words for words, _ in BAD])
+def test_bad_input_ends_with_exit_code_2_and_a_plain_message(
+    run, work, words, complaint
+):
+    before = sorted(work.iterdir())
+    done = run(*words.split())
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert complaint in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stdout + done.stderr
+    assert sorted(work.iterdir()) == before
+
+
+# ------------------------------------------------------------------ interrupted
+
+
+def test_ctrl_c_leaves_the_old_file_and_nothing_else(installed, work, tmp_path):
+    # Enough rows to be still at work some moments after the first were written.
+    rows = np.zeros((1_500_000, 6), dtype=np.float32)
+    np.savez(tmp_path / "many.npz", X=rows)
+    out = tmp_path / "answers.csv"
+    out.write_text("old")
+    child = subprocess.Popen(
+        [installed, "predict", work / "forest.spinney", "many.npz", "-o", out],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob(".spinney-*")) and time.monotonic() < deadline:
+        assert child.poll() is None, child.communicate()
+        time.sleep(0.002)
+    child.send_signal(signal.SIGINT)
+    printed, complaint = child.communicate(timeout=120)
+    assert child.returncode == 130, (printed, complaint)
+    assert (printed, complaint) == ("", "interrupted: Stopped before the end.\n")
+    assert out.read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "answers.csv",
+        "many.npz",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["parquet", "csv", "npz"])
+def test_a_table_larger_than_memory_is_answered(
+    installed, work, tmp_path, call, ending
+):
+    # The limit on memory, beyond what a small table takes, is half of the large one.
+    code = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+    n_rows = 4_000_000
+    paths = {name: tmp_path / f"{name}.{ending}" for name in ("small", "large")}
+    _write_rows(paths["small"], n_rows // 40)
+    _write_rows(paths["large"], n_rows)
+    peak = {}
+    for name, path in paths.items():
+        out = tmp_path / f"answers-{name}.parquet"
+        command = (installed, "predict", work / "fast.spinney", path, "-o", out)
+        done = call(sys.executable, "-c", code, *command, "--quiet")
+        assert done.returncode == 0, done.stderr
+        peak[name] = int(done.stdout) * 1024
+    assert peak["large"] - peak["small"] < paths["large"].stat().st_size / 2
+    answers = pyarrow.parquet.ParquetFile(tmp_path / "answers-large.parquet")
+    assert answers.metadata.num_rows == n_rows
+
+
+def _write_rows(path, n_rows):
+    columns = ["age", "body mass", "iron", "zinc", "sleep", "steps"]
+    rows = np.random.default_rng(0).normal(size=(n_rows, 6))
+    if path.suffix == ".npz":
+        np.savez(path, X=rows)
+        return
+    table = pyarrow.table(dict(zip(columns, rows.T, strict=True)))
+    if path.suffix == ".parquet":
+        pyarrow.parquet.write_table(table, path)
+    else:
+        pyarrow.csv.write_csv(table, path)
