@@ -166,7 +166,7 @@ def test_full_stepping_beats_scikit_learn_and_costs_less_than_twice_the_forest(d
     within = quickest(lambda: anytime.predict_within(rows, 60.0))
     plain = quickest(lambda: anytime.forest_.predict(rows))
     assert stepping < quickest(lambda: model.predict(rows))
-    assert stepping < 2.5 * plain
+    assert stepping < 2.0 * plain
     assert within < 2.0 * plain
 
 

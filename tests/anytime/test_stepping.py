@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 import time
+from contextlib import contextmanager
+from unittest.mock import patch
 
 import numba
 import numpy as np
@@ -15,10 +17,11 @@ from hypothesis import strategies as st
 import reference
 from anytime.states_reference import is_silent, node_after
 from spinney import InvalidArgumentError
-from spinney.anytime import racing, stepping
+from spinney.anytime import racing, slices, stepping
 from spinney.anytime.racing import winners_within
 from spinney.anytime.session import AnytimeSession
 from spinney.anytime.stepping import Stepper
+from spinney.runtime import layout
 from strategies import forests, random_forest, random_rows
 
 CLASSIFYING = (
@@ -108,13 +111,97 @@ def test_stopping_and_going_on_changes_nothing(forest, seed):
     assert (session.predict_proba() == forest.predict_proba(rows[3:4])[0]).all()
 
 
+@contextmanager
+def slicing(at_once):
+    """Slice all small trees, either at their first step or later than the first."""
+    with (
+        patch.object(layout, "COST_LEVEL", 1e9),
+        patch.object(slices, "COST_LEVEL", 1e9 if at_once else 0.5),
+    ):
+        yield
+
+
+@given(classifiers, st.integers(0, 10_000), st.sampled_from([np.float32, np.float64]))
+@settings(max_examples=5 if SLOW else 60)
+def test_trees_may_be_sliced_instead_of_walked(forest, seed, dtype):
+    rng = np.random.default_rng(seed)
+    stepper = Stepper(forest, random_order(forest, seed))
+    X = random_rows(forest, int(rng.choice([48, 70])), seed=seed, dtype=dtype)
+    X = X[rng.integers(len(X), size=int(rng.choice([len(X), 520])))]
+    with slicing(at_once=bool(rng.integers(2))):
+        forest.engine._layouts.clear()
+        rows = forest.engine.rows(X)
+        block = stepper.block(rows, 0, len(rows))
+        assert (block.columns is not None) == (stepper.n_steps > 0)
+        while block.n_steps < stepper.n_steps:
+            n_taken = int(rng.integers(1, 1 + stepper.n_steps - block.n_steps))
+            stepper.advance(block, block.n_steps + n_taken)
+            some = rng.integers(len(X), size=5)
+            expected = expected_sums(stepper, X[some], block.n_steps)
+            assert block.sums[some].tolist() == expected.tolist()
+            walked = walked_to(stepper, rows, block.n_steps)
+            assert (block.sums == walked.sums).all()
+            everyone = np.arange(len(rows))
+            arrived = stepper._at_leaves(block, everyone)
+            assert (arrived == stepper._at_leaves(walked, everyone)).all()
+        winner = stepper.winners_after(rows, stepper.n_steps, None)
+    assert forest.classes[winner].tolist() == forest.predict(X).tolist()
+
+
+def walked_to(stepper, rows, n_steps):
+    """Rows after some steps, none of which was sliced."""
+    memory = stepper.memory(len(rows), rows.dtype, can_slice=False)
+    block = stepper.block(rows, 0, len(rows), memory)
+    stepper.advance(block, n_steps)
+    assert not block.is_sliced.any()
+    return block
+
+
+@pytest.mark.parametrize("depth", [6, 300, 900])
+def test_trees_of_all_sizes_are_sliced(depth):
+    # With more than 256 leaves a code takes two bytes.
+    forest = random_forest(3, n_trees=3, depth=depth, task="mean classes")
+    stepper = Stepper(forest, random_order(forest))
+    rows = forest.engine.rows(random_rows(forest, 600))
+    with slicing(at_once=True):
+        for n_steps in (stepper.n_steps // 3, stepper.n_steps - 1, stepper.n_steps):
+            block = stepper.block(rows, 0, len(rows))
+            stepper.advance(block, n_steps)
+            assert block.is_sliced[block.levels > 0].all()
+            assert (block.sums == walked_to(stepper, rows, n_steps).sums).all()
+
+
+def test_tree_is_walked_until_slicing_would_have_been_as_cheap():
+    forest = random_forest(2, n_trees=4, depth=6, shape="balanced", task="vote")
+    order = np.tile(np.arange(4), 6)  # level by level
+    stepper = Stepper(forest, order)
+    with patch.object(layout, "COST_LEVEL", 1e9):
+        made = stepper.slices(np.float32)
+    cost = made.costs + made.shared_costs
+    rows = forest.engine.rows(random_rows(forest, 512, dtype=np.float32))
+    with patch.object(slices, "COST_LEVEL", float(cost.max()) / 3.0):
+        block = stepper.block(rows, 0, 512)
+        for level in range(1, 7):
+            stepper.advance(block, 4 * level)
+            assert block.is_sliced.all() == (level >= 3)
+        # Of few rows most of a vector would be wasted.
+        few = stepper.block(rows, 0, 64)
+        stepper.advance(few, 20)
+        assert not few.is_sliced.any()
+        # Together they share questions, and all levels at once are worth it.
+        block = stepper.block(rows, 0, 512)
+        stepper.advance(block, 12)
+        assert block.is_sliced.all()
+
+
 def test_large_trees_and_many_rows_go_through_several_blocks(monkeypatch):
     forest = random_forest(4, n_trees=3, depth=40, shape="chain", task="mean classes")
     stepper = Stepper(forest, random_order(forest))
     X = random_rows(forest, 300)
     rows = forest.engine.rows(X)
     whole = stepper.winners_after(rows, 60, None).tolist()
-    monkeypatch.setattr(stepping, "BLOCK_ROWS", 37)
+    for name in ("BLOCK_ROWS", "BLOCK_ROWS_OF_SLICES"):
+        monkeypatch.setattr(stepping, name, 37)
     assert stepper.block_rows == 37
     assert stepper.winners_after(rows, 60, None).tolist() == whole
     expected = expected_sums(stepper, X, 60).argmax(axis=1)

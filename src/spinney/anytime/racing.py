@@ -13,7 +13,8 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.anytime.stepping import Block, Stepper
+from spinney.anytime.blocks import Block, Memory
+from spinney.anytime.stepping import Stepper
 from spinney.runtime.engine import in_threads, threads_for
 
 # Seconds kept for the way back to the caller, and for each row's label.
@@ -166,18 +167,27 @@ class Race:
 
     def _go_ahead(self, start: int, end: int) -> Block:
         """Find out with a few rows how long things take; return where they are."""
-        block = self.stepper.block(self.rows, start, end)
+        memory = self._memory(end - start)
+        block = self.stepper.block(self.rows, start, end, memory)
         n_taken = min(self.stepper.n_steps, max(1, FIRST_WORK // (end - start)))
         self._advance(block, n_taken)
         self._answer(block)
         return block
+
+    def _memory(self, n_rows: int) -> Memory:
+        """Return room for so many rows.
+
+        Trees are always walked here: what a round takes can then be told from the one
+        before, and few steps are quicker.
+        """
+        return self.stepper.memory(n_rows, self.rows.dtype, can_slice=False)
 
     def _in_rounds(self, start: int, end: int) -> None:
         """Take all rows further and further, together, and read off their answers."""
         total = self.stepper.n_steps
         n_rows = end - start
         size = min(self.stepper.block_rows, n_rows)
-        memory = self.stepper.memory(n_rows, self.rows.dtype)
+        memory = self._memory(n_rows)
         blocks: list[Block] = []
         done = 0
         while done < total:

@@ -268,6 +268,7 @@ def step_block(
     output: Counts,
     before: Counts,
     after: Counts,
+    is_sliced: NDArray[np.bool_],
     place: Places,
     sums: Counts,
 ) -> None:
@@ -286,13 +287,16 @@ def step_block(
     offsets, words, rule
         Parts of `Categories`.
     table : ndarray of shape (n_places, n_values)
-        What each node adds.
+        What each node adds, relative to the root of its tree.
     output : ndarray of shape (n_trees,)
         The class that a tree adds to, or -1 for all.
     before, after : ndarray of shape (n_trees,)
         Steps taken in each tree, in the one state and in the other.
+    is_sliced : ndarray of shape (n_trees,), dtype=bool
+        Trees to leave as they are; see `slice_kernels`.
     place : ndarray of shape (n_trees, n_rows), dtype=uint32
-        Where each row is in each tree. Updated.
+        Where each row is in each tree; anything in a tree without steps so far.
+        Updated.
     sums : ndarray of shape (n_rows, n_classes)
         Running sums. Updated.
     """
@@ -301,11 +305,14 @@ def step_block(
     active = np.empty(n_rows, dtype=np.uint32)
     for t in range(roots.shape[0]):
         n_levels = after[t] - before[t]
-        if n_levels <= 0:
+        if n_levels <= 0 or is_sliced[t]:
             continue
         root = roots[t]
         here = place[t]
-        old[:] = here
+        if before[t] > 0:
+            old[:] = here
+        else:
+            here[:] = 0
         if is_special:
             _walk_special(
                 rows,
@@ -330,7 +337,30 @@ def step_block(
             if n_levels > dense:
                 more = n_levels - dense
                 _walk_sparse(rows, *from_root, shift, mask, more, active, here)
-        _update(table[root:], output[t], old, here, sums)
+        if before[t] > 0:
+            _update(table[root:], output[t], old, here, sums)
+        else:
+            _add(table[root:], output[t], here, sums)
+
+
+@njit(cache=True, nogil=True)
+def _add(table: Counts, output: int, new: Places, sums: Counts) -> None:
+    """Add what the first places after the root do."""
+    n_rows, n_classes = sums.shape
+    if output >= 0:
+        for r in range(n_rows):
+            sums[r, output] += table[new[r], 0]
+    elif n_classes == 2:
+        for r in range(n_rows):
+            # All reads before the first write: the compiler cannot know that the
+            # arrays do not overlap.
+            first, second = table[u(new[r]), 0], table[u(new[r]), 1]
+            sums[r, 0] += first
+            sums[r, 1] += second
+    else:
+        for r in range(n_rows):
+            for c in range(n_classes):
+                sums[r, c] += table[u(new[r]), c]
 
 
 @njit(cache=True, nogil=True)
@@ -342,8 +372,6 @@ def _update(table: Counts, output: int, old: Places, new: Places, sums: Counts) 
             sums[r, output] += table[new[r], 0] - table[old[r], 0]
     elif n_classes == 2:
         for r in range(n_rows):
-            # All reads before the first write: the compiler cannot know that the
-            # arrays do not overlap.
             a, b = u(old[r]), u(new[r])
             first = table[b, 0] - table[a, 0]
             second = table[b, 1] - table[a, 1]

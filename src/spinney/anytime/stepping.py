@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.anytime.blocks import Block, Memory
+from spinney.anytime.slices import Slices
 from spinney.anytime.sums import ClassSums, class_sums
 from spinney.forest import Forest
 from spinney.runtime.engine import in_threads, threads_for
-from spinney.runtime.kernels import MIN_BLOCK_ROWS
+from spinney.runtime.kernels import BLOCK_UNIT, MIN_BLOCK_ROWS
 from spinney.runtime.layout import Layout
+from spinney.runtime.words import WORD
 
 # Rows that are stepped together: few enough to stay in a near cache. A large tree,
-# which has to be fetched from a distant one, should serve more of them.
-BLOCK_ROWS, BLOCK_ROWS_OF_LARGE_TREES = 4096, 16_384
+# which has to be fetched from a distant one, should serve more of them, and so should
+# a tree that is sliced.
+BLOCK_ROWS, BLOCK_ROWS_OF_LARGE_TREES, BLOCK_ROWS_OF_SLICES = 4096, 16_384, 16_384
 LARGE_TREE = 4096  # nodes
 
 
@@ -40,6 +43,7 @@ class Stepper:
         self.sums: ClassSums = class_sums(forest)
         self.start = self.sums.at_roots()
         self._arguments: dict[Any, tuple[Any, ...]] = {}
+        self._slices: dict[Any, Slices | None] = {}
         # How long things take here, in seconds per row, as far as known; see `Race`.
         self.rates = (0.0, 0.0, 0.0)
 
@@ -62,18 +66,26 @@ class Stepper:
         if forest.input_dtype == "float64" or not forest.engine.is_narrow:
             dtypes.append(np.float64)
         for dtype in dtypes:
-            some = np.zeros((MIN_BLOCK_ROWS, forest.n_features), dtype=dtype)
+            some = np.zeros((BLOCK_UNIT, forest.n_features), dtype=dtype)
             rows = forest.engine.rows(some)
-            stepper.winners_after(rows, min(1, stepper.n_steps), None)
+            winner = np.empty(len(rows), dtype=np.int64)
+            for can_slice in (False, True):
+                memory = stepper.memory(len(rows), rows.dtype, can_slice)
+                block = stepper.block(rows, 0, len(rows), memory)
+                stepper.advance(block, stepper.n_steps)
+                stepper.winners(block, rows, winner)
             forest.engine.raw(rows)
-            forest.engine.raw(rows[:1])
-            row = stepper.block(rows, 0, 1)
-            stepper.advance_row(row.rows[0], 0, 1, row.place[:, 0].copy(), row.sums[0])
+            row = rows[:1]
+            forest.engine.raw(row)
+            block = stepper.block(row, 0, 1)
+            stepper.advance_row(
+                block.rows[0], 0, 1, block.place[:, 0].copy(), block.sums[0]
+            )
         return stepper
 
     @property
     def block_rows(self) -> int:
-        """Number of rows that are stepped together."""
+        """Number of rows that are stepped together if trees are walked."""
         largest = int(np.diff(self.forest.tree_offsets).max())
         return BLOCK_ROWS if largest <= LARGE_TREE else BLOCK_ROWS_OF_LARGE_TREES
 
@@ -88,6 +100,10 @@ class Stepper:
             layout = self.forest.engine.layout(dtype)
             walk, categories = layout.walk, layout.categories
             node_of = nodes_by_place(self.forest, layout)
+            # Relative to the roots, where all rows begin.
+            offsets = self.forest.tree_offsets
+            table = self.sums.table
+            table = table - np.repeat(table[offsets[:-1]], np.diff(offsets), axis=0)
             self._arguments[dtype] = (
                 walk.threshold,
                 walk.link,
@@ -100,10 +116,22 @@ class Stepper:
                 categories.offsets,
                 categories.words,
                 categories.rule,
-                self.sums.table[node_of],
+                table[node_of],
                 self.sums.output,
             )
         return self._arguments[dtype]
+
+    def slices(self, dtype: type[np.floating]) -> Slices | None:
+        """Return the small trees in the form of splits, made on first use.
+
+        None if the forest itself is walked, too.
+        """
+        if dtype not in self._slices:
+            layout = self.forest.engine.layout(dtype)
+            self._slices[dtype] = (
+                Slices.of_layout(layout) if layout.sliced.is_sliced.any() else None
+            )
+        return self._slices[dtype]
 
     def remember(self, *rates: float) -> None:
         """Keep in mind how long things took, for the next time.
@@ -122,15 +150,28 @@ class Stepper:
         )
         self.rates = (step, answer, plain)
 
-    def levels(self, n_steps: int) -> NDArray[np.int64]:
-        """Return how many steps each tree has taken after `n_steps` of the order."""
-        return np.bincount(self.order[:n_steps], minlength=self.forest.n_trees)
+    def memory(self, n_rows: int, dtype: np.dtype, can_slice: bool = True) -> Memory:
+        """Return room for the states of so many rows.
 
-    def memory(self, n_rows: int, dtype: np.dtype) -> Memory:
-        """Return room for the states of so many rows."""
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
+        dtype : dtype
+            Their type.
+        can_slice : bool, default=True
+            Whether to have room for slicing trees, if that may pay.
+        """
         n_columns = len(self.forest.engine.layout(dtype.type).columns)
+        slices = self.slices(dtype.type)
+        n_padded = n_answers = 0
+        if can_slice and slices is not None and n_rows >= MIN_BLOCK_ROWS:
+            n_padded = -(-n_rows // BLOCK_UNIT) * BLOCK_UNIT
+            n_answers = n_padded // WORD * (slices.sliced.n_shared + 1)
         return Memory(
             np.empty((n_rows, n_columns + 1), dtype=dtype),
+            np.empty(n_padded * n_columns, dtype=dtype),
+            np.empty(n_answers, dtype=np.uint64),
             np.empty(n_rows * self.forest.n_trees, dtype=np.uint32),
             np.empty((n_rows, self.sums.n_classes), dtype=np.int64),
         )
@@ -154,7 +195,7 @@ class Stepper:
         memory : Memory, optional
             Where to put it; by default in memory of its own.
         start : int, default=0
-            The first row in `memory` to use.
+            The first row in `memory` to use, if there is no room for slicing.
         """
         from spinney.anytime.step_kernels import load_rows
 
@@ -164,25 +205,77 @@ class Stepper:
         until = start + n_rows
         loaded, sums = memory.rows[start:until], memory.sums[start:until]
         place = memory.place[n_trees * start : n_trees * until].reshape(n_trees, n_rows)
-        columns = self.forest.engine.layout(rows.dtype.type).columns
-        missing = load_rows(rows, first, columns, loaded)
-        place[:] = 0
+        used = self.forest.engine.layout(rows.dtype.type).columns
+        missing = load_rows(rows, first, used, loaded)
+        columns = None
+        if memory.columns.size:
+            n_padded = -(-n_rows // BLOCK_UNIT) * BLOCK_UNIT
+            columns = memory.columns[: len(used) * n_padded].reshape(-1, n_padded)
+        else:
+            # Fetched from the system now: all steps then take as long as the first.
+            place[:] = 0
         sums[:] = self.start
-        return Block(first, loaded, bool(missing), place, sums)
+        levels = np.zeros(n_trees, dtype=np.int64)
+        return Block(
+            first,
+            loaded,
+            bool(missing),
+            columns,
+            memory.answers,
+            place,
+            sums,
+            levels,
+            np.zeros(n_trees, dtype=bool),
+            np.zeros(n_trees, dtype=bool),
+        )
 
     def advance(self, block: Block, n_steps: int) -> None:
         """Take a block of rows to the state after `n_steps` of the order."""
+        from spinney.anytime.slice_kernels import load_columns, step_sliced
         from spinney.anytime.step_kernels import step_block
 
-        step_block(  # type: ignore[call-arg]
-            block.rows,
-            block.missing,
-            *self.arguments(block.rows.dtype.type),
-            self.levels(block.n_steps),
-            self.levels(n_steps),
-            block.place,
-            block.sums,
-        )
+        arguments = self.arguments(block.rows.dtype.type)
+        steps = self.order[block.n_steps : n_steps]
+        before = block.levels
+        after = before + np.bincount(steps, minlength=self.forest.n_trees)
+        n_walked = len(steps)
+        slices = self.slices(block.rows.dtype.type)
+        if slices is not None and block.columns is not None:
+            # Slicing takes as long for few rows as for the next multiple of a unit.
+            in_use = len(block.rows) / block.columns.shape[1]
+            n_sliced, n_new, n_walked = slices.choose(
+                before, after, in_use, block.is_sliced
+            )
+            if n_new and not block.is_turned:
+                load_columns(block.rows, block.columns)
+                block.is_turned = True
+            if n_sliced:
+                step_sliced(  # type: ignore[call-arg]
+                    block.columns,
+                    slices.sliced,
+                    slices.categories,
+                    slices.paths,
+                    *arguments[-2:],
+                    before,
+                    after,
+                    block.is_sliced,
+                    block.is_known,
+                    block.answers,
+                    block.place,
+                    block.sums,
+                )
+        if n_walked:
+            step_block(  # type: ignore[call-arg]
+                block.rows,
+                block.missing,
+                *arguments,
+                before,
+                after,
+                block.is_sliced,
+                block.place,
+                block.sums,
+            )
+        block.levels = after
         block.n_steps = n_steps
 
     def advance_row(
@@ -235,10 +328,22 @@ class Stepper:
 
     def _at_leaves(self, block: Block, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which of some rows of a block are at a leaf of every tree."""
-        walk = self.forest.engine.layout(block.rows.dtype.type).walk
-        at = walk.root[:, None] + block.place[:, rows]
+        if block.n_steps == self.n_steps:
+            return np.ones(len(rows), dtype=bool)
+        if ((block.levels == 0) & (self.forest.depths > 0)).any():
+            return np.zeros(len(rows), dtype=bool)
+        dtype = block.rows.dtype.type
+        walk, slices = self.forest.engine.layout(dtype).walk, self.slices(dtype)
+        walked = ~block.is_sliced & (block.levels > 0)
+        at = walk.root[walked, None] + block.place[np.ix_(walked, rows)]
         column = walk.link[2 * at + 1] & walk.column_mask
-        return (column == block.rows.shape[1] - 1).all(axis=0)
+        arrived = (column == block.rows.shape[1] - 1).all(axis=0)
+        if slices is not None:
+            code = block.place[np.ix_(block.is_sliced, rows)]
+            first = slices.sliced.first_payload[block.is_sliced, None]
+            level = slices.leaf_level[first + code]
+            arrived &= (level <= block.levels[block.is_sliced, None]).all(axis=0)
+        return arrived
 
     # ---------------------------------------------------------------- to a step
 
@@ -288,53 +393,15 @@ class Stepper:
         self, rows: NDArray[np.floating], start: int, end: int, n_steps: int
     ) -> Iterator[Block]:
         """Yield the rows from `start` to `end` in blocks, `n_steps` taken."""
-        block_rows = min(self.block_rows, end - start)
+        block_rows = self.block_rows
+        if self.slices(rows.dtype.type) is not None:
+            block_rows = BLOCK_ROWS_OF_SLICES
+        block_rows = min(block_rows, end - start)
         memory = self.memory(block_rows, rows.dtype)
         for first in range(start, end, block_rows):
             block = self.block(rows, first, min(end, first + block_rows), memory)
             self.advance(block, n_steps)
             yield block
-
-
-class Memory(NamedTuple):
-    """Room for the states of rows, in one piece: many small ones take long to get."""
-
-    rows: NDArray[np.floating]
-    place: NDArray[np.uint32]
-    sums: NDArray[np.int64]
-
-
-@dataclass(eq=False)
-class Block:
-    """Some rows on their way through the forest.
-
-    Parameters
-    ----------
-    first : int
-        The first of them among all rows.
-    rows : ndarray of shape (n_rows, n_columns + 1)
-        The columns in use.
-    missing : bool
-        Whether there may be a NaN among them.
-    place : ndarray of shape (n_trees, n_rows), dtype=uint32
-        Where each row is in each tree.
-    sums : ndarray of shape (n_rows, n_classes), dtype=int64
-        Running sums.
-    n_steps : int, default=0
-        Steps taken.
-    """
-
-    first: int
-    rows: NDArray[np.floating]
-    missing: bool
-    place: NDArray[np.uint32]
-    sums: NDArray[np.int64]
-    n_steps: int = field(default=0)
-
-    @property
-    def end(self) -> int:
-        """One after the last of the rows."""
-        return self.first + len(self.rows)
 
 
 def nodes_by_place(forest: Forest, layout: Layout) -> NDArray[np.int64]:

@@ -1,0 +1,71 @@
+"""Rows on their way through a forest, and room for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Memory(NamedTuple):
+    """Room for the states of rows, in one piece: many small ones take long to get."""
+
+    rows: NDArray[np.floating]
+    columns: NDArray[np.floating]
+    answers: NDArray[np.uint64]
+    place: NDArray[np.uint32]
+    sums: NDArray[np.int64]
+
+
+@dataclass(eq=False)
+class Block:
+    """Some rows on their way through the forest.
+
+    Parameters
+    ----------
+    first : int
+        The first of them among all rows.
+    rows : ndarray of shape (n_rows, n_columns + 1)
+        The columns in use.
+    missing : bool
+        Whether there may be a NaN among them.
+    columns : ndarray of shape (n_columns, n_padded_rows) or None
+        Room for the same, column by column; None if no tree is to be sliced.
+    answers : ndarray, dtype=uint64
+        Scratch for slicing.
+    place : ndarray of shape (n_trees, n_rows), dtype=uint32
+        Where each row is in each tree that has been stepped in; for a tree that is
+        sliced, the code of the leaf at which it will end.
+    sums : ndarray of shape (n_rows, n_classes), dtype=int64
+        Running sums.
+    levels : ndarray of shape (n_trees,), dtype=int64
+        Steps taken in each tree.
+    is_sliced : ndarray of shape (n_trees,), dtype=bool
+        Whether a tree is sliced from now on.
+    is_known : ndarray of shape (n_trees,), dtype=bool
+        Whether it has been, so that the leaves are known.
+    n_steps : int, default=0
+        Steps taken.
+    is_turned : bool, default=False
+        Whether `columns` are filled in.
+    """
+
+    first: int
+    rows: NDArray[np.floating]
+    missing: bool
+    columns: NDArray[np.floating] | None
+    answers: NDArray[np.uint64]
+    place: NDArray[np.uint32]
+    sums: NDArray[np.int64]
+    levels: NDArray[np.int64]
+    is_sliced: NDArray[np.bool_]
+    is_known: NDArray[np.bool_]
+    n_steps: int = field(default=0)
+    is_turned: bool = field(default=False)
+
+    @property
+    def end(self) -> int:
+        """One after the last of the rows."""
+        return self.first + len(self.rows)

@@ -1,0 +1,115 @@
+"""Small trees that are sliced for many rows at once instead of being walked.
+
+The form is that of the runtime: a tree is a list of splits of sets of rows. To slice a
+tree takes as long as to walk a few levels of it, but tells the leaves of all rows at
+once; after that a step needs no comparison at all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.anytime.slice_kernels import LeafPaths, choose_slices, list_leaf_paths
+from spinney.runtime.layout import (
+    COST_LEVEL,
+    COST_QUESTION,
+    COST_SLICED_TREE,
+    COST_SPLIT,
+    Categories,
+    Layout,
+    Sliced,
+)
+
+
+class Slices(NamedTuple):
+    """Trees that can be sliced, and what it costs.
+
+    Parameters
+    ----------
+    sliced, categories
+        Parts of `Layout`.
+    paths : LeafPaths
+        The nodes above each leaf.
+    leaf_level : ndarray of shape (n_codes_of_all_trees,), dtype=int64
+        The level of each leaf, by `Sliced.first_payload` of its tree plus its code.
+    costs : ndarray of shape (n_trees,), dtype=float64
+        Nanoseconds per row to find the leaves, beside shared questions; infinite for a
+        tree that is always walked.
+    shared_costs : ndarray of shape (n_trees,), dtype=float64
+        Nanoseconds per row to ask the shared questions of one tree alone.
+    """
+
+    sliced: Sliced
+    categories: Categories
+    paths: LeafPaths
+    leaf_level: NDArray[np.int64]
+    costs: NDArray[np.float64]
+    shared_costs: NDArray[np.float64]
+
+    @classmethod
+    def of_layout(cls, layout: Layout) -> Slices:
+        """Return the trees that a layout has in the form of splits."""
+        walk, sliced = layout.walk, layout.sliced
+        n_splits = np.diff(sliced.split_offsets)
+        n_nodes = np.where(sliced.is_sliced, 2 * n_splits + 1, 0)
+        offsets = np.concatenate([[0], np.cumsum(n_nodes)])
+        paths = LeafPaths(offsets, *np.empty((3, offsets[-1]), dtype=np.int64))
+        list_leaf_paths(walk.link, walk.root, int(walk.child_shift), sliced, *paths)
+        is_leaf = paths.code >= 0
+        tree = np.repeat(np.arange(len(n_nodes)), n_nodes)[is_leaf]
+        number = sliced.first_payload[tree] + paths.code[is_leaf]
+        leaf_level = np.zeros(number.max() + 1, dtype=np.int64)
+        leaf_level[number] = paths.level[is_leaf]
+        is_shared = sliced.split_question < sliced.n_shared
+        of_split = np.repeat(np.arange(len(n_splits)), n_splits)
+        n_shared = np.bincount(of_split, is_shared, minlength=len(n_splits))
+        n_single = n_splits - n_shared
+        costs = np.where(
+            sliced.is_sliced,
+            COST_SLICED_TREE + COST_SPLIT * n_splits + COST_QUESTION * n_single,
+            np.inf,
+        )
+        categories = layout.categories
+        shared_costs = (COST_QUESTION * n_shared).astype(np.float64)
+        return cls(sliced, categories, paths, leaf_level, costs, shared_costs)
+
+    def choose(
+        self,
+        before: NDArray[np.int64],
+        after: NDArray[np.int64],
+        in_use: float,
+        is_sliced: NDArray[np.bool_],
+    ) -> tuple[int, int, int]:
+        """Choose the trees to slice from now on.
+
+        A tree is walked until it would have been as cheap to slice it at once. So it
+        never takes more than twice the time of the better way, however many steps are
+        still to come.
+
+        Parameters
+        ----------
+        before, after : ndarray of shape (n_trees,), dtype=int64
+            Steps taken in each tree, now and after those that are due.
+        in_use : float
+            Share of the rows that are sliced together that are there at all.
+        is_sliced : ndarray of shape (n_trees,), dtype=bool
+            Whether a tree is sliced. Updated.
+
+        Returns
+        -------
+        n_sliced, n_new, n_walked : int
+            Number of trees to step in: that are sliced, for the first time, that are
+            walked.
+        """
+        return choose_slices(
+            before,
+            after,
+            self.costs,
+            self.shared_costs,
+            COST_QUESTION * self.sliced.n_shared,
+            COST_LEVEL * in_use,
+            is_sliced,
+        )
