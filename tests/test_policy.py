@@ -242,3 +242,57 @@ def test_a_rule_that_does_not_fit_is_refused_by_a_policy_too():
     policy = Policy(forest, "votes", np.arange(5), ExitRule.between([2], [0], [1]))
     with pytest.raises(ValueError, match="no rule for a forest of 5 trees"):
         policy.with_rule(ExitRule.between([5], [0], [1]))
+
+
+def sums_that_round(rng, dtype):
+    """Return a forest of stumps whose sums lose digits on the way, and rows."""
+    n_trees, n_features = 40, 12
+    stumps = 3 * np.arange(n_trees)
+    feature = np.full(3 * n_trees, -1)
+    feature[::3] = rng.integers(n_features, size=n_trees)
+    left = np.full(3 * n_trees, -1)
+    left[::3] = stumps + 1
+    right = np.full(3 * n_trees, -1)
+    right[::3] = stumps + 2
+    value = rng.normal(size=3 * n_trees) * 10.0 ** rng.integers(-3, 4, size=3 * n_trees)
+    forest = spinney.Forest(
+        tree_offsets=3 * np.arange(n_trees + 1),
+        feature=feature,
+        threshold=rng.normal(size=3 * n_trees),
+        left=left,
+        right=right,
+        value=value.astype(dtype),
+        n_features=n_features,
+        aggregation="sum",
+        classes=[0, 1],
+        base_score=float(np.float32(rng.normal())),
+        sum_dtype=dtype,
+    )
+    return forest, rng.normal(size=(400, n_features)).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_on_the_border_are_decided_as_the_forest_rounds(seed, dtype):
+    rng = np.random.default_rng(seed)
+    forest, rows = sums_that_round(rng, dtype)
+    raw = forest.engine.raw(rows)[:, 0]
+    # Any border: that of a row, or the next number beside it.
+    for border in rng.choice(raw, 10):
+        beside = np.nextafter(border, rng.choice([-np.inf, np.inf]).astype(dtype))
+        for at in (border, beside):
+            judge = forest.replace(decision_threshold=float(at))
+            order = rng.permutation(forest.n_trees)
+            never = ExitRule.between([20], [-np.inf], [np.inf])
+            classes, _ = Policy(judge, "scores", order, never).ask(rows)
+            assert np.array_equal(classes, raw >= at)
+
+
+def test_few_rows_are_too_close_to_call():
+    forest, rows = sums_that_round(np.random.default_rng(0), "float32")
+    raw = forest.engine.raw(rows)[:, 0]
+    judge = forest.replace(decision_threshold=float(raw[0]))
+    never = ExitRule.between([20], [-np.inf], [np.inf])
+    policy = Policy(judge, "scores", np.arange(forest.n_trees), never)
+    classes, _ = policy._engine.ask(rows)
+    assert 1 <= np.count_nonzero(classes < 0) <= 10

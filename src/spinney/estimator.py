@@ -170,12 +170,31 @@ class EnsembleClassifier(
     def _rows(self, X: Any) -> NDArray[np.floating]:
         """Return rows to be answered as `forest_` takes them, or say what is wrong."""
         check_is_fitted(self)
+        if self._is_plain(X):
+            return self.forest_.engine.rows(X)
         if self._takes_as_is(X):
             validate_data(self, X, reset=False, skip_check_array=True)
         else:
             finite = not self._takes_missing()
             X = validate_data(self, X, reset=False, ensure_all_finite=finite)
         return self.forest_.engine.rows(self._preprocessed(X))
+
+    def _is_plain(self, X: Any) -> bool:
+        """Whether scikit-learn would find nothing to say about rows.
+
+        It takes a tenth of a millisecond to find that out, as long as all trees do for
+        a hundred rows.
+        """
+        return (
+            type(X) is np.ndarray
+            and X.dtype in (np.float32, np.float64)
+            and X.ndim == 2
+            and X.shape[0] > 0
+            and X.shape[1] == self.n_features_in_
+            and not hasattr(self, "feature_names_in_")
+            and self._takes_missing()
+            and not isinstance(unwrapped(self.estimator), Pipeline)
+        )
 
     def _preprocessed(self, X: Any) -> Any:
         """Return what the steps of a pipeline before the last one make of rows."""

@@ -88,12 +88,16 @@ class Policy:
         if forest.decides_by == "probability" and forest.link != "softmax":
             # Logistic curves can be equal at any distance, once they reach one.
             return np.inf
-        largest = np.maximum.reduceat(
-            np.abs(scoring.value).max(axis=1), scoring.tree_offsets[:-1]
-        )
-        reach = float(largest.sum() + np.abs(scoring.base_score).max())
         precision = float(np.finfo(forest.sum_dtype).eps)
-        tolerance = 4.0 * (forest.n_trees + 2) * precision * reach
+        reach = float(_largest_values(scoring).sum())
+        reach += float(np.abs(scoring.base_score).max())
+        n_added = forest.n_trees + 2
+        if forest.aggregation == "sum" and forest.n_outputs == 1:
+            # What the forest rounds, and what is rounded here in another order.
+            ours = float(np.finfo(np.float64).eps) * n_added * reach
+            tolerance = precision * _sum_of_partial_sums(forest) + ours
+        else:
+            tolerance = 4.0 * n_added * precision * reach
         if forest.decides_by == "probability":
             tolerance = max(tolerance, CLOSE)
         return max(tolerance, float(np.finfo(np.float64).tiny))
@@ -147,6 +151,28 @@ class Policy:
             return labels[int(self.ask(row.reshape(1, -1))[0][0])]
 
         return self._engine.predictor(labels, answer)
+
+
+def _largest_values(forest: Forest) -> NDArray[np.float64]:
+    """Return the largest value of each tree, without its sign."""
+    return np.maximum.reduceat(
+        np.abs(forest.value).max(axis=1), forest.tree_offsets[:-1]
+    )
+
+
+def _sum_of_partial_sums(forest: Forest) -> float:
+    """Return how large the sums on the way to a close call can be, all together.
+
+    Every addition is off by at most half the precision times its outcome, and every
+    value by as much as it is rounded; twice that leaves room for errors of errors. For
+    a row whose sum comes out near the border, what was added before cannot be larger
+    than what is still to come and the border itself.
+    """
+    largest = _largest_values(forest)
+    base = float(np.abs(forest.base_score[0]))
+    before = base + np.cumsum(largest)
+    to_come = before[-1] - before + abs(forest.positive_from) + base
+    return float(np.minimum(before, to_come).sum() + largest.sum() + 2.0 * base)
 
 
 def check_counting(forest: Forest, counting: str) -> None:

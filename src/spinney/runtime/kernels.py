@@ -98,15 +98,15 @@ def _load_rows(X, first, n_rows, columns, rows):
 def _load_columns(X, first, n_rows, columns, block, values):
     """Copy the columns in use of some rows, column after column, `block` apart.
 
-    Eight columns at a time: a row is then read in few pieces, and each column written
-    in long ones.
+    64 rows at a time: they stay in the nearest cache until their last column is read,
+    and each column is written in long pieces.
     """
-    n_columns = columns.shape[0]
-    for start in range(0, n_columns, 8):
-        end = min(start + 8, n_columns)
-        for r in range(n_rows):
-            for c in range(start, end):
-                values[u(c * block + r)] = X[u(first + r), u(columns[c])]
+    for start in range(0, n_rows, 64):
+        end = min(start + 64, n_rows)
+        for c in range(columns.shape[0]):
+            column, shift = u(columns[c]), u(c * block)
+            for r in range(u(start), u(end)):
+                values[shift + r] = X[u(first) + r, column]
 
 
 @njit(cache=True, nogil=True)
