@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 from benchmarks.compare import machine, table
-from benchmarks.compare.compiling import ROOT
 from benchmarks.compare.datasets import OPENML
+from benchmarks.compare.isolated import run_isolated
 from benchmarks.compare.models import RECIPES
 from benchmarks.compare.peers import PEERS
 
@@ -81,46 +77,23 @@ def _write(result: dict[str, Any], options: argparse.Namespace) -> None:
 def _run_case(
     dataset: str, model: str, seconds: float, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Run one case in a process of its own; leave out engines that bring it down."""
-    without: dict[str, str] = {}
-    threads = max(options.threads)
-    environment = os.environ | {
-        "OMP_NUM_THREADS": str(threads),
-        "OPENBLAS_NUM_THREADS": "1",
-        "TF_CPP_MIN_LOG_LEVEL": "3",
+    """Run one case in a process of its own."""
+    job = {
+        "dataset": dataset,
+        "model": model,
+        "seconds": seconds,
+        "cache": str(options.cache.resolve()),
+        "threads": options.threads,
+        "batches": options.batches,
+        "peers": options.peers,
+        "quick": options.quick,
+        "compile_seconds": options.compile_seconds,
+        "check_rows": options.check_rows,
+        "min_samples": 2 if options.quick else 3,
     }
-    while True:
-        with tempfile.TemporaryDirectory() as folder:
-            job, out = Path(folder) / "job.json", Path(folder) / "out.json"
-            settings = {
-                "dataset": dataset,
-                "model": model,
-                "seconds": seconds,
-                "cache": str(options.cache.resolve()),
-                "threads": options.threads,
-                "batches": options.batches,
-                "peers": options.peers,
-                "without": without,
-                "quick": options.quick,
-                "compile_seconds": options.compile_seconds,
-                "check_rows": options.check_rows,
-                "min_samples": 2 if options.quick else 3,
-            }
-            job.write_text(json.dumps(settings))
-            command = [sys.executable, "-m", "benchmarks.compare.worker"]
-            status = subprocess.run(
-                [*command, str(job), str(out)], cwd=ROOT, env=environment, check=False
-            ).returncode
-            if status == 0:
-                return json.loads(out.read_text())
-            now = out.with_suffix(".now")
-            culprit = now.read_text() if now.exists() else ""
-        if not culprit or culprit in without:
-            msg = f"the case {dataset}, {model} failed with status {status}; see above."
-            raise SystemExit(msg)
-        name = signal.Signals(-status).name if status < 0 else f"status {status}"
-        without[culprit] = f"brought its process down ({name})"
-        print(f"  {culprit} {without[culprit]}; once more without it", flush=True)
+    return run_isolated(
+        "benchmarks.compare.worker", job, f"{dataset}, {model}", max(options.threads)
+    )
 
 
 def _cases(options: argparse.Namespace) -> list[tuple[str, str]]:

@@ -10,15 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.compare.cells import MAX_DIFFERENT, agrees, machine_text, time_cell
+
 README = Path(__file__).resolve().parents[1] / "README.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
-
-# An engine whose labels differ on more than this share of the rows does not answer
-# for this model; it stays in the tables, but nothing is compared with it.
-MAX_DIFFERENT = 0.1
-
-# Load average per core before a run, above which its times mean little.
-BUSY = 0.5
 
 OURS, OURS_ROW = "spinney", "spinney predictor()"
 
@@ -36,7 +31,7 @@ def write_readme(result: dict[str, Any], readme: Path = README) -> None:
 
 def render(result: dict[str, Any]) -> str:
     """Return the tables of a run as Markdown."""
-    parts = [_machine(result)]
+    parts = [machine_text(result, "smaller models, few samples")]
     for n_threads in result["settings"]["threads"]:
         parts.append(_summary(result, n_threads))
     parts.append(_behind(result))
@@ -45,26 +40,6 @@ def render(result: dict[str, Any]) -> str:
 
 
 # --------------------------------------------------------------------- parts
-
-
-def _machine(result: dict[str, Any]) -> str:
-    about = result["machine"]
-    versions = ", ".join(f"{name} {v}" for name, v in about["versions"].items())
-    load = ", ".join(
-        f"{about[key]:.1f} {when}"
-        for key, when in (("load_before", "before"), ("load_after", "after"))
-        if about.get(key) is not None
-    )
-    remarks = " A quick run: smaller models, few samples." if result["quick"] else ""
-    if (about.get("load_before") or 0.0) > BUSY * about["cores"]:
-        remarks += (
-            " **The machine was busy with other work: do not trust these times.**"
-        )
-    return (
-        f"{about['cpu']}, {about['cores']} cores, {about['system']}, "
-        f"{about['date']}. Load average {load}.{remarks}\n\n"
-        f"Python {about['python']}; {versions}."
-    )
 
 
 def _summary(result: dict[str, Any], n_threads: int) -> str:
@@ -91,7 +66,7 @@ def _ratio(case: dict[str, Any], n_threads: int, n_rows: int, ours: str) -> str:
     if found is None:
         return ""
     ratio, name = found
-    if _agrees(case, name):
+    if agrees(case, name):
         return f"{_shown(ratio)} ({name})"
     text = f"{_shown(ratio)} ({name}\\*)"
     among_equals = compared(case, n_threads, n_rows, ours, agreeing=True)
@@ -103,12 +78,6 @@ def _ratio(case: dict[str, Any], n_threads: int, n_rows: int, ours: str) -> str:
 def _shown(ratio: float) -> str:
     text = f"{ratio:.2f}" if ratio < 1.95 else f"{ratio:.1f}"
     return f"**{text}**" if ratio >= 1.0 else text
-
-
-def _agrees(case: dict[str, Any], name: str) -> bool:
-    """Whether an engine gave the labels and probabilities of the original."""
-    found = case["peers"][name]["agreement"]
-    return not (found["labels_differ"] or found["probabilities_differ"])
 
 
 def compared(
@@ -134,7 +103,7 @@ def compared(
         for name, median in medians.items()
         if not case["peers"][name]["ours"]
         and _labels_differ(case, name) <= MAX_DIFFERENT
-        and (not agreeing or _agrees(case, name))
+        and (not agreeing or agrees(case, name))
     }
     if not peers:
         return None
@@ -197,7 +166,9 @@ def _times(case: dict[str, Any], n_threads: int) -> str:
 
     def order(name: str) -> float:
         largest = cells.get((name, max(batches)))
-        return float("inf") if largest is None else _per_row(largest, "median_us")
+        return (
+            float("inf") if largest is None else largest["median_us"] / largest["rows"]
+        )
 
     lines = [
         f"| {_threads(n_threads)} | labels that differ | ready in | "
@@ -207,7 +178,8 @@ def _times(case: dict[str, Any], n_threads: int) -> str:
     ]
     for name in sorted(dict.fromkeys(name for name, _ in cells), key=order):
         entry = case["peers"][name]
-        shown = [_cell(cells.get((name, batch))) for batch in batches]
+        timed = [cells.get((name, batch)) for batch in batches]
+        shown = ["" if found is None else time_cell(found) for found in timed]
         lines.append(
             f"| {f'**{name}**' if entry['ours'] else name} | {_differs(entry)} | "
             f"{entry['prepare_seconds']:.1f} s | " + " | ".join(shown) + " |"
@@ -233,25 +205,6 @@ def _differs(entry: dict[str, Any]) -> str:
 def _labels_differ(case: dict[str, Any], name: str) -> float:
     found = case["peers"][name]["agreement"]
     return found["labels_differ"] / found["rows"]
-
-
-def _per_row(entry: dict[str, Any], key: str) -> float:
-    return entry[key] / entry["rows"]
-
-
-def _cell(entry: dict[str, Any] | None) -> str:
-    if entry is None:
-        return ""
-    median, smallest = _per_row(entry, "median_us"), _per_row(entry, "min_us")
-    fewer = "" if entry["rows"] == entry["batch"] else f" on {entry['rows']:,} rows"
-    return f"{_number(median)} ({_number(smallest)}){fewer}"
-
-
-def _number(value: float) -> str:
-    """Three digits, without an exponent."""
-    if value >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def _case(case: dict[str, Any]) -> str:

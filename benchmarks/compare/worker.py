@@ -6,8 +6,6 @@ an engine that brings its process down does not take the other results with it.
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 import traceback
 from pathlib import Path
@@ -19,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.compare import agreement, datasets, models
 from benchmarks.compare.engines import failure
+from benchmarks.compare.isolated import work
 from benchmarks.compare.peers import PEERS, Engine, NotApplicable, Skip
 from benchmarks.compare.timing import Contestant, run_in_turn
 
@@ -32,13 +31,6 @@ MAX_CALL_SECONDS = 3.0
 
 # Different batches that an engine is asked in turn; large ones are taken once.
 N_BATCHES = {1: 2_000, 10: 500, 1_000: 20}
-
-
-def main() -> None:
-    """Read the job, work, write the results."""
-    job, out = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
-    in_hand = out.with_suffix(".now")
-    out.write_text(json.dumps(run_case(job, lambda name: in_hand.write_text(name))))
 
 
 def run_case(job: dict[str, Any], say: Any) -> dict[str, Any]:
@@ -189,4 +181,4 @@ def _batches(
 
 
 if __name__ == "__main__":
-    main()
+    work(run_case)

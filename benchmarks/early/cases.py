@@ -128,7 +128,12 @@ class Rows:
         """
         dataset = Dataset(self.name, self.X_train, self.y_train, self.X_test)
         trained = models.train(
-            model, dataset, cache, quick=quick, compile_seconds=5.0 if quick else 60.0
+            model, dataset, cache, quick=quick, compile_seconds=compile_seconds(quick)
         )
         trained.estimator.set_params(n_jobs=1)
         return trained
+
+
+def compile_seconds(quick: bool) -> float:
+    """Return how long an engine may spend in a C compiler."""
+    return 5.0 if quick else 60.0

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from benchmarks.compare import machine
-from benchmarks.compare.compiling import ROOT
+from benchmarks.compare.isolated import run_isolated
 from benchmarks.early import tables
-from benchmarks.early.cases import CASES, QUICK_CASES, Case
+from benchmarks.early.cases import CASES, QUICK_CASES
 
 RESULTS = Path(__file__).parent / "results"
 MODELS = tuple(dict.fromkeys(case.model for case in CASES))
@@ -53,8 +48,15 @@ def main(arguments: list[str] | None = None) -> None:
         "cases": [],
     }
     for case in cases:
-        print(f"{case.dataset}, {case.model}", flush=True)
-        result["cases"].append(_run_case(case, settings, options))
+        title = f"{case.dataset}, {case.model}"
+        print(title, flush=True)
+        job = settings | {
+            "case": CASES.index(case),
+            "quick": options.quick,
+            "cache": str(options.cache.resolve()),
+        }
+        found = run_isolated("benchmarks.early.worker", job, title)
+        result["cases"].append(found)
     result["machine"]["load_after"] = machine.load_average()
     result["settings"]["wall_seconds"] = round(time.monotonic() - started, 1)
     whole = not options.quick and len(cases) == len(CASES)
@@ -66,42 +68,6 @@ def main(arguments: list[str] | None = None) -> None:
     if whole:
         tables.write_page(result)
         print(f"tables: {tables.PAGE}")
-
-
-def _run_case(
-    case: Case, settings: dict[str, Any], options: argparse.Namespace
-) -> dict[str, Any]:
-    """Run one case in a process of its own; leave out engines that bring it down."""
-    without: dict[str, str] = {}
-    environment = os.environ | {
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-    }
-    while True:
-        with tempfile.TemporaryDirectory() as folder:
-            job, out = Path(folder) / "job.json", Path(folder) / "out.json"
-            given = settings | {
-                "case": CASES.index(case),
-                "quick": options.quick,
-                "cache": str(options.cache.resolve()),
-                "without": without,
-            }
-            job.write_text(json.dumps(given))
-            command = [sys.executable, "-m", "benchmarks.early.worker"]
-            status = subprocess.run(
-                [*command, str(job), str(out)], cwd=ROOT, env=environment, check=False
-            ).returncode
-            if status == 0:
-                return json.loads(out.read_text())
-            now = out.with_suffix(".now")
-            culprit = now.read_text() if now.exists() else ""
-        if not culprit or culprit in without:
-            msg = f"the case {case} failed with status {status}; see above."
-            raise SystemExit(msg)
-        name = signal.Signals(-status).name if status < 0 else f"status {status}"
-        without[culprit] = f"brought its process down ({name})"
-        print(f"  {culprit} {without[culprit]}; once more without it", flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

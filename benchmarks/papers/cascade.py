@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.papers.cascade`` trains the models, measures, and writes
 ``cascade.md`` and the figures beside it; ``--quick`` takes a minute and writes nothing.
-Wall-clock times are measured by `benchmarks.papers.cascade_speed`.
+Wall-clock times are measured by `benchmarks.early`.
 """
 
 from __future__ import annotations
