@@ -72,7 +72,8 @@ papers: $(VENV)/ready-for-test
 	$(BIN)/python -m benchmarks.papers.results
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	    spinney-demo.html
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
