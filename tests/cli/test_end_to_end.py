@@ -127,8 +127,6 @@ def test_strategy_prints_a_table_and_writes_json(run, tmp_path):
 
 # ------------------------------------------------------------------ bad input
 
-# A start costs a second or two: where Typer itself refuses, one will do here, and
-# test_cli.py has the others.
 BAD = [
     ("accelerate none.txt rows.csv -o a.spinney", "There is no file 'none.txt'"),
     ("accelerate model.txt narrow.csv -o a.spinney", "lacks columns that the model"),
@@ -149,8 +147,14 @@ BAD = [
     ("anytime model.joblib nan.csv --trust --target ill", "no label in 1 of its 20"),
     ("anytime model.joblib narrow.csv --trust --target ill", "lacks columns"),
     ("strategy --voters 0", "n_voters must be"),
+    ("strategy --voters 9 --max-disagreement 1.5", "max_disagreement must be"),
+    ("strategy --voters 9 --out .", "is a directory"),
     ("warm-up extra", "unexpected extra argument"),
+    ("warm-up --nothing", "No such option: --nothing"),
+    ("warm-up --json=1", "does not take a value"),
     ("demo extra", "unexpected extra argument"),
+    ("demo --page nowhere/page.html", "nowhere"),
+    ("demo --page .", "is a directory"),
 ]
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 import spinney
@@ -168,22 +170,39 @@ def test_bad_input_ends_with_exit_code_2_and_a_plain_message(
     assert "Traceback" not in done.output
 
 
-def test_a_skops_file_is_read_if_trusted(folder, tmp_path):
+@pytest.mark.parametrize("trust", [(), ("--trust",)])
+def test_a_skops_file_is_read_without_running_code(folder, tmp_path, trust):
     io = pytest.importorskip("skops.io")
     model = joblib.load(folder / "model.joblib")
     io.dump(model, tmp_path / "model.skops")
-    arguments = ("predict", tmp_path / "model.skops", folder / "rows.csv")
+    arguments = ("predict", tmp_path / "model.skops", folder / "rows.csv", *trust)
     arguments += ("--target", "diagnosis", "-o", tmp_path / "answers.npz")
-    if io.get_untrusted_types(file=tmp_path / "model.skops"):
-        refused = run(*arguments)
-        assert refused.exit_code == 2
-        assert "add --trust" in refused.output
-    done = run(*arguments, "--trust")
+    done = run(*arguments)
     assert done.exit_code == 0, done.output
     with np.load(tmp_path / "answers.npz") as answers:
         expected = model.predict(FRAME[300:])
         np.testing.assert_array_equal(answers["label"], expected)
     (tmp_path / "model.skops").write_bytes(b"PK no archive")
-    refused = run(*arguments, "--trust")
+    refused = run(*arguments)
     assert refused.exit_code == 2
     assert "cannot be loaded" in refused.output
+
+
+class Strange(RandomForestClassifier):
+    """A type that skops does not know."""
+
+
+@pytest.mark.parametrize(
+    "model",
+    [make_pipeline(StandardScaler(), RandomForestClassifier(2)), Strange(2)],
+    ids=["pipeline", "strange type"],
+)
+def test_what_skops_does_not_vouch_for_takes_trust(folder, tmp_path, model):
+    io = pytest.importorskip("skops.io")
+    path = tmp_path / "model.skops"
+    io.dump(model.fit([[0.0], [1.0]], [0, 1]), path)
+    refused = run("inspect", path)
+    assert refused.exit_code == 2
+    assert "add --trust" in refused.output
+    done = run("inspect", path, "--trust")
+    assert done.exit_code == 0, done.output

@@ -20,8 +20,8 @@ from spinney.readers import read_model
 Model = Annotated[
     Path,
     typer.Argument(
-        help="Model file: LightGBM, XGBoost, CatBoost, spinney; with --trust also "
-        "skops or a pickle.",
+        help="Model file: LightGBM, XGBoost, CatBoost, spinney, skops; with --trust "
+        "also a pickle.",
         metavar="MODEL",
         show_default=False,
     ),
@@ -42,6 +42,12 @@ Trust = Annotated[
 ]
 
 PICKLES = (".pkl", ".pickle", ".joblib")
+# Trees of scikit-learn, which skops does not vouch for: their own prediction follows
+# the indices in them without looking. Read, they become a Forest, which checks them.
+ONLY_READ = {
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.tree._tree.Tree",
+}
 # What follows the eight bytes of the length of the header.
 OWN_BEGINNING = b'{"__metadata__":'
 
@@ -155,8 +161,14 @@ def _from_skops(path: str | os.PathLike[str], trust: bool) -> Any:
         raise ImportError(msg) from error
     try:
         unknown = io.get_untrusted_types(file=path)
-        if trust or not unknown:
-            return io.load(path, trusted=unknown)
+        if trust or set(unknown) <= ONLY_READ:
+            model = io.load(path, trusted=unknown)
+            if trust or not unknown:
+                return model
+            if not isinstance(model, Pipeline):
+                return read_model(model)
+    except UnsupportedModelError:
+        raise
     except Exception as error:
         msg = (
             f"{str(path)!r} cannot be loaded: {type(error).__name__}: {error}. Was it "
