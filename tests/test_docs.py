@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 import re
+import shlex
 import subprocess
 import sys
 from functools import cached_property
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 import spinney
+from spinney.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").glob("**/*.md"))
@@ -207,3 +210,37 @@ def test_means_are_called_alike_only_within_chance():
     assert side_by_side.compared(measured(10.3, 1.0, 25), paper, "", 2) == "Alike."
     apart = side_by_side.compared(measured(10.5, 1.0, 25), paper, " %", 2, "Because.")
     assert apart == "0.50 % higher. Because."
+
+
+COMMAND = re.compile(r"^(?:\$ )?(spinney (?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+
+
+def shell_blocks(page):
+    """Yield the text of every block of a page in the language of no one, or console."""
+    language, lines = None, []
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("```"):
+            lines.append(line)
+        elif language is None:
+            language, lines = line.removeprefix("```"), []
+        else:
+            if language in ("", "console"):
+                yield "\n".join(lines)
+            language = None
+
+
+def shell_commands():
+    """Yield every ``spinney ...`` in the shell blocks of the pages."""
+    for page in PAGES:
+        for block in shell_blocks(page):
+            for command in COMMAND.findall(block):
+                words = shlex.split(command.replace("\\\n", " "), comments=True)
+                yield pytest.param(words[1:], id=f"{page.name}: {' '.join(words)[:60]}")
+
+
+@pytest.mark.parametrize("words", list(shell_commands()))
+def test_commands_in_shell_blocks_exist_with_their_options(words):
+    commands = get_command(app).commands
+    assert words[0] in commands, f"there is no command {words[0]!r}"
+    # Parsed, not run: a wrong option or a missing argument raises.
+    commands[words[0]].make_context(words[0], list(words[1:]))
