@@ -216,7 +216,7 @@ COMMAND = re.compile(r"^(?:\$ )?(spinney (?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
 
 
 def shell_blocks(page):
-    """Yield the text of every block of a page in the language of no one, or console."""
+    """Yield the text of every block of a page that names no language, or console."""
     language, lines = None, []
     for line in page.read_text(encoding="utf-8").splitlines():
         if not line.startswith("```"):
