@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from spinney.guarantee import Certificate
 from spinney.trials import Acceleration
 
 
-class EarlyStoppingClassifier(EnsembleClassifier):
+class EarlyStoppingClassifier(EnsembleClassifier, ABC):
     """Base of the classifiers that count how many trees each answer has taken."""
 
     max_disagreement: float
@@ -54,30 +55,17 @@ class EarlyStoppingClassifier(EnsembleClassifier):
         classes, counts = self._ask(self._rows(X))
         return self.classes_[classes], counts
 
+    @abstractmethod
     def _ask(self, rows: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
         """Return class indices and numbers of trees asked, for rows as voters take."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
         """Yield copies that are fitted to rows `X`, each to a bound of its own.
 
         Work that does not depend on the bound is done once, and the order of the trees
         stays as it is.
         """
-        raise NotImplementedError
-
-    def _fitted_at(self, X: Any, levels: Iterable[float]) -> list[Self]:
-        """Return copies that are fitted to rows `X`, each to a bound of its own."""
-        return list(self._at_levels(X, levels))
-
-    def _candidates(self, X: Any, X_order: Any = None) -> list[Callable[[], Self]]:
-        """Return what makes copies fitted to `X`, the most cautious first.
-
-        The classifier itself need not be fitted. The candidates are fixed before any
-        row is looked at that a bound is to be proven on, and each is fitted only when
-        it is called for. `X_order` are other rows, to choose an order on.
-        """
-        raise NotImplementedError
 
     def _copy_at(self, level: float) -> Self:
         """Return a copy with another bound, of which nothing is proven."""

@@ -182,10 +182,10 @@ def test_the_sweep_fits_on_one_half_and_measures_on_the_other(monkeypatch):
 
         monkeypatch.setattr(kind, name, call)
 
-    noting("_fitted_at")
+    noting("_at_levels")
     noting("_model_answers")
     report = make_report(classifier, X)
-    (fitted_on,), measured_on = seen["_fitted_at"], seen["_model_answers"][-1]
+    (fitted_on,), measured_on = seen["_at_levels"], seen["_model_answers"][-1]
     sweep = report["sweep"]
     assert len(fitted_on) == sweep["n_fitted"]
     assert len(measured_on) == sweep["n_measured"]

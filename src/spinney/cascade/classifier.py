@@ -347,9 +347,16 @@ array-like, default="qwyc"
         forest, rows = self.forest_, parts.to_prove
         assert self.confidence is not None
         assert rows is not None
+        engine: Policy | FanEngine | None = None
+
+        def answers_of(policy: ExitPolicy | FanPolicy) -> NDArray[np.intp]:
+            nonlocal engine
+            engine = engine_of(forest, policy, engine)
+            return engine.ask(rows, self.n_jobs)[0]
+
         proven = boldest_proven(
             (make() for make in _cautious_to_bold(fitter, table, bound)),
-            lambda policy: engine_of(forest, policy).ask(rows, self.n_jobs)[0],
+            answers_of,
             forest.winners(forest.engine.raw(rows, self.n_jobs)),
             max_disagreement=bound,
             confidence=self.confidence,
@@ -376,7 +383,13 @@ array-like, default="qwyc"
                 policy = self._fitter(table, self.order_, bound, chance)(bound)
             yield self._copy_with(bound, policy, table, self._engine)
 
-    def _candidates(self, X: Any, X_order: Any = None) -> list[Callable[[], Self]]:
+    def _candidates(self, X: Any, X_order: Any) -> list[Callable[[], Self]]:
+        """Return what makes copies fitted to `X`, the most cautious first.
+
+        The classifier itself need not be fitted. The candidates are fixed before any
+        row is looked at that a bound is to be proven on, and each is fitted only when
+        it is called for. `X_order` are other rows, to choose an order on.
+        """
         parts, order, bound, chance = self._prepared(X, None, X_order)
         table = table_of(self.forest_, parts.to_fit, self.n_jobs)
         if not several_decisions(table, self.classes_):

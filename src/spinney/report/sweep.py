@@ -82,7 +82,7 @@ def sweep_levels(classifier: Any, X: Any) -> dict[str, Any]:
     with warnings.catch_warnings():
         # Few rows, or one answer for all of them: the numbers show it.
         warnings.simplefilter("ignore", SpinneyWarning)
-        fitted = classifier._fitted_at(to_fit, levels)
+        fitted = list(classifier._at_levels(to_fit, levels))
     expected = classifier._model_answers(to_measure)
     n_trees = len(classifier.order_)
     points = []

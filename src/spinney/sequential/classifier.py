@@ -421,7 +421,13 @@ class SequentialVotingClassifier(EarlyStoppingClassifier):
                 solved = self._solved(problem, bound, chance)
             yield self._copy_with(bound, solved)
 
-    def _candidates(self, X: Any, X_order: Any = None) -> list[Callable[[], Self]]:
+    def _candidates(self, X: Any) -> list[Callable[[], Self]]:
+        """Return what makes copies fitted to `X`, the most cautious first.
+
+        The classifier itself need not be fitted. The candidates are fixed before any
+        row is looked at that a bound is to be proven on, and each is fitted only when
+        it is called for.
+        """
         rows, bound, chance = self._prepared(X)
         problem = self._problem(rows, None, chance)
         return [
