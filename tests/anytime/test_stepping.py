@@ -21,7 +21,7 @@ from spinney.anytime import racing, slices, stepping
 from spinney.anytime.racing import winners_within
 from spinney.anytime.session import AnytimeSession
 from spinney.anytime.stepping import Stepper
-from spinney.runtime import layout
+from spinney.runtime import slicing as runtime_slicing
 from strategies import forests, random_forest, random_rows
 
 CLASSIFYING = (
@@ -115,7 +115,7 @@ def test_stopping_and_going_on_changes_nothing(forest, seed):
 def slicing(at_once):
     """Slice all small trees, either at their first step or later than the first."""
     with (
-        patch.object(layout, "COST_LEVEL", 1e9),
+        patch.object(runtime_slicing, "COST_LEVEL", 1e9),
         patch.object(slices, "COST_LEVEL", 1e9 if at_once else 0.5),
     ):
         yield
@@ -175,7 +175,7 @@ def test_tree_is_walked_until_slicing_would_have_been_as_cheap():
     forest = random_forest(2, n_trees=4, depth=6, shape="balanced", task="vote")
     order = np.tile(np.arange(4), 6)  # level by level
     stepper = Stepper(forest, order)
-    with patch.object(layout, "COST_LEVEL", 1e9):
+    with patch.object(runtime_slicing, "COST_LEVEL", 1e9):
         made = stepper.slices(np.float32)
     cost = made.costs + made.shared_costs
     rows = forest.engine.rows(random_rows(forest, 512, dtype=np.float32))

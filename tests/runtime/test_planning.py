@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import strategies
-from spinney.runtime.layout import costs_of_first_trees
 from spinney.runtime.planning import COST_COLUMN, COST_STAGE, plan_checks
+from spinney.runtime.slicing import costs_of_first_trees
 
 
 def cost_of(forest, checks, left):

@@ -18,13 +18,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spinney.forest import ZERO_BAND
-from spinney.runtime.layout import (
-    CATEGORICAL,
-    MISSING_LEFT,
-    ZERO_IS_MISSING,
-    Categories,
-    Sliced,
-)
+from spinney.runtime.layout import Categories
+from spinney.runtime.slicing import CATEGORICAL, MISSING_LEFT, ZERO_IS_MISSING, Sliced
 from spinney.runtime.words import (
     STRIDE,
     WORD,

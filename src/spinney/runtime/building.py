@@ -6,6 +6,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+# What is done to the set of rows at a node, in the order in which it is done to those
+# of one level: see `schedule_splits`.
+MARK, FINISH, KEEP, SPLIT = 0, 1, 2, 3
+
 
 @njit(cache=True, nogil=True)
 def place_nodes(
@@ -149,6 +153,7 @@ def list_splits(
     left: NDArray[np.int32],
     right: NDArray[np.int32],
     n_planes: int,
+    by_level: bool,
     split_node: NDArray[np.int64],
     split_place: NDArray[np.int64],
     split_plane: NDArray[np.int64],
@@ -171,6 +176,8 @@ def list_splits(
         The tree; children as in `Forest`.
     n_planes : int
         Number of bits of a code, enough for all leaves.
+    by_level : bool
+        Whether there is a bit for every level, so that each split changes its own.
     split_node, split_place, split_plane, split_flips
         Overwritten, per split, parents first: the inner node, the place of its set,
         the lowest bit of the code that changes, all other bits that change.
@@ -186,22 +193,27 @@ def list_splits(
     taken = np.zeros(n_codes, dtype=np.bool_)
     taken[0] = True
     leaf_node[:n_codes] = -1
-    stack = np.empty((n_codes + 1, 3), dtype=np.int64)
-    stack[0, 0], stack[0, 1], stack[0, 2] = root, 0, 0
+    stack = np.empty((n_codes + 1, 4), dtype=np.int64)
+    stack[0] = 0
+    stack[0, 0] = root
     height = 1
     n_splits = 0
     lowest = 0  # no code below this one is free
     while height > 0:
         height -= 1
-        node, code, place = stack[height, 0], stack[height, 1], stack[height, 2]
+        node, code, place, level = stack[height]
         if left[node] < 0:
             leaf_node[code] = node
             continue
         new_code = -1
-        for plane in range(n_planes):
-            if not taken[code ^ (1 << plane)]:
-                new_code = code ^ (1 << plane)
-                break
+        if by_level:
+            # Leaves that are close in the tree get codes that are, too.
+            new_code = code ^ (1 << (n_planes - 1 - level))
+        else:
+            for plane in range(n_planes):
+                if not taken[code ^ (1 << plane)]:
+                    new_code = code ^ (1 << plane)
+                    break
         if new_code < 0:
             while taken[lowest]:
                 lowest += 1
@@ -215,9 +227,163 @@ def list_splits(
             split_plane[n_splits] += 1
         split_flips[n_splits] = flips & (flips - 1)
         n_splits += 1
-        stack[height, 0], stack[height, 1], stack[height, 2] = left[node], code, place
+        stack[height, 0], stack[height, 1] = left[node], code
+        stack[height, 2], stack[height, 3] = place, level + 1
         height += 1
         stack[height, 0], stack[height, 1] = right[node], new_code
-        stack[height, 2] = place + 1
+        stack[height, 2], stack[height, 3] = place + 1, level + 1
         height += 1
     return n_splits
+
+
+@njit(cache=True, nogil=True)
+def _operation_at(node, left, right, split_of, split_plane, split_flips):
+    """Return what is done to the set of rows at a node."""
+    n_inner, n_last = 0, 0
+    plane_below = -1
+    agree = True
+    for child in (left[node], right[node]):
+        if left[child] < 0:
+            continue
+        n_inner += 1
+        i = split_of[child]
+        if left[left[child]] < 0 and left[right[child]] < 0 and split_flips[i] == 0:
+            n_last += 1
+            agree &= plane_below < 0 or plane_below == split_plane[i]
+            plane_below = split_plane[i]
+    if n_inner == 0:
+        return MARK
+    # The planes of a node and its children are read together, before any is written.
+    agree &= plane_below != split_plane[split_of[node]]
+    if n_last == n_inner and agree:
+        return FINISH
+    return SPLIT if n_inner == 2 else KEEP
+
+
+@njit(cache=True, nogil=True)
+def schedule_splits(
+    left: NDArray[np.int32],
+    right: NDArray[np.int32],
+    split_node: NDArray[np.int64],
+    split_question: NDArray[np.int64],
+    split_plane: NDArray[np.int64],
+    split_flips: NDArray[np.int64],
+    split_of: NDArray[np.int64],
+    no_question: int,
+    first_operation: int,
+    first_run: int,
+    operations: NDArray[np.uint32],
+    run_kind: NDArray[np.int64],
+    run_end: NDArray[np.int64],
+) -> tuple[int, int, int]:
+    """Put the splits of a tree into runs of the same operation, level by level.
+
+    A set is only written if its rows are split again. If both children of a node are
+    leaves, its rows are *marked*. If they are leaves or nodes of two leaves, it and
+    they are *finished* in one go. If one is a leaf, the set *keeps* the rows of the
+    other, and else it is *split* in two. Sets that are done with come first in a level,
+    so that their places are free for new ones.
+
+    Parameters
+    ----------
+    left, right
+        Children as in `Forest`.
+    split_node, split_plane, split_flips
+        The splits of the tree; see `list_splits`.
+    split_question
+        What each split asks.
+    split_of : ndarray of shape (n_nodes,)
+        Scratch.
+    no_question : int
+        Number of a question that nobody answers with yes.
+    first_operation, first_run : int
+        How many operations and runs there are of trees before this one.
+    operations : ndarray of shape (n_operations, 6)
+        Overwritten: the questions of the node and, for `FINISH`, of its children; the
+        plane and the place of the set; for `FINISH` the plane of the children, for
+        `KEEP` whether the rows that answer no are those to keep, for `SPLIT` the
+        place of the new set.
+    run_kind, run_end
+        Overwritten, per run: the kind of operation; where the operations end.
+
+    Returns
+    -------
+    n_operations, n_runs : int
+        Those of this tree and all before.
+    n_places : int
+        Number of places for sets that are needed.
+    """
+    n_splits = split_node.shape[0]
+    for i in range(n_splits):
+        split_of[split_node[i]] = i
+    # Of the nodes of the current level and the next: split and place of the set.
+    here, there = np.empty((2, n_splits + 1, 2), dtype=np.int64)
+    free = np.empty(n_splits + 1, dtype=np.int64)
+    n_free, n_places = 0, 1
+    here[0] = 0
+    n_here = min(n_splits, 1)
+    n, run = first_operation, first_run
+    while n_here > 0:
+        n_there = 0
+        for kind in range(4):
+            start = n
+            for k in range(n_here):
+                i, place = here[k]
+                node = split_node[i]
+                if kind == MARK:
+                    plane, flips = 0, split_flips[i]
+                    while flips:  # bits that change beside the one of the split itself
+                        if flips & 1:
+                            operations[n, 0] = split_question[i]
+                            operations[n, 1:3] = no_question
+                            operations[n, 3] = plane
+                            operations[n, 4] = place
+                            operations[n, 5] = 0
+                            n += 1
+                        flips >>= 1
+                        plane += 1
+                if kind != _operation_at(
+                    node, left, right, split_of, split_plane, split_flips
+                ):
+                    continue
+                operations[n, 0] = split_question[i]
+                operations[n, 1:3] = no_question
+                operations[n, 3] = split_plane[i]
+                operations[n, 4] = place
+                operations[n, 5] = 0
+                goes_left = left[left[node]] >= 0
+                if kind == MARK or kind == FINISH:
+                    free[n_free] = place
+                    n_free += 1
+                else:
+                    there[n_there, 0] = split_of[left[node] if goes_left else right[node]]
+                    there[n_there, 1] = place
+                    n_there += 1
+                if kind == FINISH:
+                    for k_child in range(2):
+                        child = left[node] if k_child == 0 else right[node]
+                        if left[child] >= 0:
+                            j = split_of[child]
+                            operations[n, 1 + k_child] = split_question[j]
+                            operations[n, 5] = split_plane[j]
+                elif kind == KEEP:
+                    operations[n, 5] = goes_left
+                elif kind == SPLIT:
+                    if n_free > 0:
+                        n_free -= 1
+                        new = free[n_free]
+                    else:
+                        new = n_places
+                        n_places += 1
+                    operations[n, 5] = new
+                    there[n_there, 0] = split_of[right[node]]
+                    there[n_there, 1] = new
+                    n_there += 1
+                n += 1
+            if n > start:
+                run_kind[run] = kind
+                run_end[run] = n
+                run += 1
+        here, there = there, here
+        n_here = n_there
+    return n, run, n_places

@@ -324,7 +324,7 @@ def rows_per_block(layout: Layout, rows: NDArray[np.floating]) -> int:
     fitting = min(
         BLOCK_ROWS,
         BLOCK_BYTES // width,
-        ANSWER_BYTES * 8 // max(1, layout.sliced.n_shared),
+        ANSWER_BYTES * 8 // (len(layout.program.question_slot) + 1),
     )
     return max(BLOCK_UNIT, fitting // BLOCK_UNIT * BLOCK_UNIT)
 

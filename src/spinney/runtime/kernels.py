@@ -16,11 +16,27 @@ import numpy as np
 from numba import njit
 
 from spinney.forest import ZERO_BAND
-from spinney.runtime.layout import CATEGORICAL, MISSING_LEFT, ZERO_IS_MISSING
+from spinney.runtime.building import FINISH, KEEP, MARK
+from spinney.runtime.slicing import (
+    CATEGORICAL,
+    LOOK_AHEAD,
+    MISSING_LEFT,
+    ZERO_IS_MISSING,
+)
 from spinney.runtime.words import (
     STRIDE,
+    add_four_pairs,
+    codes_of_6_planes,
+    codes_of_8_planes,
+    codes_of_10_planes,
+    codes_of_16_planes,
+    copy_words,
     exceeding,
     exceeding_or_missing,
+    fetch_words,
+    finish_words,
+    keep_words,
+    mark_words,
     split_words,
 )
 
@@ -32,6 +48,9 @@ BLOCK_ROWS = 16_384
 BLOCK_BYTES = 2_097_152
 ANSWER_BYTES = 4_194_304
 
+# Questions between fetching the place of their answers and writing them.
+FETCH_AHEAD = 6
+
 # Rows whose answers are split in one step.
 BLOCK_UNIT = 64 * STRIDE
 
@@ -41,12 +60,6 @@ MIN_BLOCK_ROWS = 48
 # Levels walked before rows that have arrived are sorted out, and again after that.
 FIRST_LEVELS = 12
 MORE_LEVELS = 6
-
-# Bits that change places when a square of 8 by 8 bits is turned over its diagonal.
-SWAP_1 = u(0x00AA00AA00AA00AA)
-SWAP_2 = u(0x0000CCCC0000CCCC)
-SWAP_4 = u(0x00000000F0F0F0F0)
-
 
 @njit(cache=True, nogil=True)
 def _in_set(x, words, start, end, rule):
@@ -283,14 +296,114 @@ def _ask_special(
 
 
 @njit(cache=True, nogil=True)
-def _ask_shared(sliced, n_words, words, values, categories, answers):
-    """Put all questions that are asked more than once to a block of rows."""
-    column, threshold = sliced.question_column, sliced.question_threshold
-    kind, which = sliced.question_kind, sliced.question_set
-    for q in range(sliced.n_shared):
-        first = column[q] * 64 * words
+def _aligned_words(n):
+    """Return an array of words that begins where a line of the cache does."""
+    words = np.empty(n + 8, dtype=np.uint64)
+    start = -(words.ctypes.data // 8) % 8
+    return words[start : start + n]
+
+
+@njit(cache=True, nogil=True)
+def _rank(values, first, n_rows, threshold, begin, end, rank):
+    """Write where each value stands among ascending thresholds.
+
+    Rows with the value `x` get the first place from `begin` up whose threshold is not
+    below `x`, or `end`; those with NaN get `begin`. Every row halves the thresholds as
+    often as any other, so there is no branch to mispredict.
+    """
+    for r in range(n_rows):
+        rank[r] = begin
+    n_left = end - begin
+    while n_left > 0:
+        half = (n_left + 1) >> 1
+        for r in range(u(n_rows)):
+            place = rank[r]
+            below = threshold[u(place) + u(half - 1)] < values[u(first) + r]
+            rank[r] = place + np.uint32(half) * np.uint32(below)
+        n_left -= half
+    return
+
+
+@njit(cache=True, nogil=True)
+def _ask_chain(
+    values, first, n_rows, program, chain, n_words, words, rank, last_row, answers
+):
+    """Put all questions of a chain to a block of rows.
+
+    A row's answer is yes up to its rank and no from there. So the answers to one
+    question are copied to the next, less the rows that have their rank there.
+
+    Parameters
+    ----------
+    rank : scratch of shape (n_rows,), dtype=uint32
+    last_row : scratch of shape (n_questions + 1,), dtype=uint32
+        Rows of the same rank are linked: here is the last one, counted from 1, and
+        `rank` has the one before each, once it has told its rank.
+    """
+    begin, end = program.chain_offsets[chain], program.chain_offsets[chain + 1]
+    kind, slot = program.question_kind, program.question_slot
+    _rank(values, first, n_rows, program.question_threshold, begin, end, rank)
+    for q in range(u(begin), u(end + 1)):
+        last_row[q] = 0
+    any_nan = False
+    for r in range(u(n_rows)):
+        q = u(rank[r])
+        rank[r] = last_row[q]
+        last_row[q] = r + u(1)
+        x = values[u(first) + r]
+        any_nan |= x != x
+    before = u(slot[begin] * words)
+    for w in range(before, before + u(n_words)):
+        answers[w] = ~u(0)
+    for q in range(u(begin), u(end)):
+        start = u(slot[q]) * u(words)
+        coming = u(slot[min(q + u(FETCH_AHEAD), u(end - 1))]) * u(words)
+        if start != before:
+            for w in range(u(0), u(n_words), u(STRIDE)):
+                fetch_words(answers, coming + w)
+                copy_words(answers, before + w, start + w)
+            before = start
+        row = u(last_row[q])
+        while row > u(0):
+            row -= u(1)
+            answers[start + (row >> u(6))] ^= u(1) << (row & u(63))
+            row = u(rank[row])
+    if any_nan:
+        for r in range(u(n_rows)):
+            x = values[u(first) + r]
+            if x != x:
+                for q in range(u(begin), u(end)):
+                    if kind[q] != MISSING_LEFT:
+                        start = u(slot[q]) * u(words)
+                        answers[start + (r >> u(6))] |= u(1) << (r & u(63))
+
+
+@njit(cache=True, nogil=True)
+def _ask_all(
+    program, n_rows, n_words, words, values, categories, rank, last_row, answers
+):
+    """Put all questions to a block of rows."""
+    n_chains = program.chain_column.shape[0]
+    for chain in range(n_chains):
+        first = program.chain_column[chain] * 64 * words
+        _ask_chain(
+            values,
+            first,
+            n_rows,
+            program,
+            chain,
+            n_words,
+            words,
+            rank,
+            last_row,
+            answers,
+        )
+    column, threshold = program.question_column, program.question_threshold
+    kind, which, slot = program.question_kind, program.question_set, program.question_slot
+    for q in range(program.chain_offsets[n_chains], column.shape[0]):
+        first, start = column[q] * 64 * words, slot[q] * words
         if kind[q] <= MISSING_LEFT:
-            _ask(values, first, threshold[q], kind[q], n_words, answers, q * words)
+            _ask(values, first, threshold[q], kind[q], n_words, answers, start)
         else:
             _ask_special(
                 values,
@@ -301,139 +414,185 @@ def _ask_shared(sliced, n_words, words, values, categories, answers):
                 categories,
                 n_words,
                 answers,
-                q * words,
+                start,
             )
 
 
 @njit(cache=True, nogil=True)
 def _slice_tree(
-    sliced, tree, n_words, words, values, categories, answers, sets, planes
+    first_run,
+    last_run,
+    run_kind,
+    run_end,
+    operations,
+    n_planes,
+    n_words,
+    words,
+    answers,
+    sets,
+    planes,
 ):
     """Work out the code of the leaf of every row, bit by bit.
 
     Parameters
     ----------
+    first_run, last_run : int
+        The runs of the tree.
+    run_kind, run_end, operations
+        Of `Program`. Arrays one by one, and offsets counted by hand: a view of an
+        array, or a field of a tuple of arrays, costs more than a split.
+    n_planes : int
+        Number of bits of a code.
     words : int
-        Words of a set, a plane or an answer; `n_words` of them are in use. Offsets
-        are counted by hand: a view of an array, or a field of a tuple of arrays,
-        costs more than a split.
-    answers : ndarray of shape ((n_shared + 1) * words,), dtype=uint64
-        To the questions that are asked more than once; the last one is scratch.
+        Words of a set, a plane or an answer; `n_words` of them are in use.
+    answers : ndarray of shape ((n_questions + 1) * words,), dtype=uint64
+        To all questions.
     sets : scratch of shape (n_places * words,), dtype=uint64
     planes : ndarray of shape (16 * words,), dtype=uint64
         Overwritten: plane `k` has bit `k` of the code of every row.
     """
-    n_shared = sliced.n_shared
-    column, threshold = sliced.question_column, sliced.question_threshold
-    kind, which = sliced.question_kind, sliced.question_set
-    split_question, split_place = sliced.split_question, sliced.split_place
-    split_plane, split_flips = sliced.split_plane, sliced.split_flips
-    for k in range(8 if sliced.n_planes[tree] <= 8 else 16):
+    size, n, stride = u(words), u(n_words), u(STRIDE)
+    for k in range(8 if n_planes <= 8 else 16):
         for w in range(n_words):
             planes[k * words + w] = u(0)
     for w in range(n_words):
         sets[w] = ~u(0)
-    for i in range(sliced.split_offsets[tree], sliced.split_offsets[tree + 1]):
-        q = split_question[i]
-        answer = u(min(q, n_shared) * words)
-        if q >= n_shared:
-            first = column[q] * 64 * words
-            if kind[q] <= MISSING_LEFT:
-                _ask(values, first, threshold[q], kind[q], n_words, answers, answer)
-            else:
-                _ask_special(
-                    values,
-                    first,
-                    threshold[q],
-                    kind[q],
-                    which[q],
-                    categories,
-                    n_words,
-                    answers,
-                    answer,
-                )
-        old = u(split_place[i] * words)
-        new = old + u(words)
-        flips = split_flips[i]
-        plane = u(split_plane[i] * words)
-        # Sets at leaves are not needed, but to write them costs less than a branch.
-        for w in range(u(0), u(n_words), u(STRIDE)):
-            split_words(sets, old + w, new + w, planes, plane + w, answers, answer + w)
-        k = 0
-        while flips:  # seldom: no code was free that differs in one bit only
-            if flips & 1:
-                for w in range(n_words):
-                    planes[k * words + w] ^= sets[new + u(w)]
-            flips >>= 1
-            k += 1
+    begin = u(0) if first_run == 0 else u(run_end[first_run - 1])
+    for run in range(first_run, last_run):
+        end = u(run_end[run])
+        if run_kind[run] == MARK:
+            for i in range(begin, end):
+                answer = u(operations[i, 0]) * size
+                plane = u(operations[i, 3]) * size
+                place = u(operations[i, 4]) * size
+                coming = u(operations[i + u(LOOK_AHEAD), 0]) * size
+                for w in range(u(0), n, stride):
+                    fetch_words(answers, coming + w)
+                    mark_words(sets, place + w, planes, plane + w, answers, answer + w)
+        elif run_kind[run] == FINISH:
+            for i in range(begin, end):
+                answer = u(operations[i, 0]) * size
+                plane = u(operations[i, 3]) * size
+                place = u(operations[i, 4]) * size
+                left = u(operations[i, 1]) * size
+                right = u(operations[i, 2]) * size
+                below = u(operations[i, 5]) * size
+                coming = u(operations[i + u(LOOK_AHEAD), 0]) * size
+                coming_left = u(operations[i + u(LOOK_AHEAD), 1]) * size
+                coming_right = u(operations[i + u(LOOK_AHEAD), 2]) * size
+                for w in range(u(0), n, stride):
+                    fetch_words(answers, coming + w)
+                    fetch_words(answers, coming_left + w)
+                    fetch_words(answers, coming_right + w)
+                    finish_words(
+                        sets,
+                        place + w,
+                        planes,
+                        plane + w,
+                        below + w,
+                        answers,
+                        answer + w,
+                        left + w,
+                        right + w,
+                    )
+        elif run_kind[run] == KEEP:
+            for i in range(begin, end):
+                answer = u(operations[i, 0]) * size
+                plane = u(operations[i, 3]) * size
+                place = u(operations[i, 4]) * size
+                without = u(0) - u(operations[i, 5])
+                coming = u(operations[i + u(LOOK_AHEAD), 0]) * size
+                for w in range(u(0), n, stride):
+                    fetch_words(answers, coming + w)
+                    keep_words(
+                        sets,
+                        place + w,
+                        planes,
+                        plane + w,
+                        answers,
+                        answer + w,
+                        without,
+                    )
+        else:
+            for i in range(begin, end):
+                answer = u(operations[i, 0]) * size
+                plane = u(operations[i, 3]) * size
+                place = u(operations[i, 4]) * size
+                new = u(operations[i, 5]) * size
+                coming = u(operations[i + u(LOOK_AHEAD), 0]) * size
+                for w in range(u(0), n, stride):
+                    fetch_words(answers, coming + w)
+                    split_words(
+                        sets,
+                        place + w,
+                        new + w,
+                        planes,
+                        plane + w,
+                        answers,
+                        answer + w,
+                    )
+        begin = end
 
 
 @njit(cache=True, nogil=True)
-def _eight_planes_to_bytes(octets, first, apart, n_octets, codes):
-    """Turn eight planes of one bit per row into one byte per row.
-
-    Each step takes eight rows: a byte of each plane, as a square of 8 by 8 bits that is
-    turned over its diagonal. The planes begin at `first` and lie `apart` bytes apart.
-    """
-    p0 = octets[first : first + n_octets]
-    p1 = octets[first + apart : first + apart + n_octets]
-    p2 = octets[first + 2 * apart : first + 2 * apart + n_octets]
-    p3 = octets[first + 3 * apart : first + 3 * apart + n_octets]
-    p4 = octets[first + 4 * apart : first + 4 * apart + n_octets]
-    p5 = octets[first + 5 * apart : first + 5 * apart + n_octets]
-    p6 = octets[first + 6 * apart : first + 6 * apart + n_octets]
-    p7 = octets[first + 7 * apart : first + 7 * apart + n_octets]
-    for j in range(n_octets):
-        x = u(p0[j]) | u(p1[j]) << u(8) | u(p2[j]) << u(16) | u(p3[j]) << u(24)
-        x |= u(p4[j]) << u(32) | u(p5[j]) << u(40)
-        x |= u(p6[j]) << u(48) | u(p7[j]) << u(56)
-        t = (x ^ (x >> u(7))) & SWAP_1
-        x ^= t ^ (t << u(7))
-        t = (x ^ (x >> u(14))) & SWAP_2
-        x ^= t ^ (t << u(14))
-        t = (x ^ (x >> u(28))) & SWAP_4
-        codes[j] = x ^ t ^ (t << u(28))
+def _payloads_of_planes(first, n_planes, n_words, words, planes, payload, start):
+    """Write the payload of every row, `first` plus its code, from `start` on."""
+    size = u(words)
+    for w in range(u(n_words)):
+        at = u(start) + u(64) * w
+        if n_planes <= 6:
+            codes_of_6_planes(planes, w, size, payload, at, first)
+        elif n_planes <= 8:
+            codes_of_8_planes(planes, w, size, payload, at, first)
+        elif n_planes <= 10:
+            codes_of_10_planes(planes, w, size, payload, at, first)
+        else:
+            codes_of_16_planes(planes, w, size, payload, at, first)
 
 
 @njit(cache=True, nogil=True)
-def _payloads_of_codes(sliced, tree, n_rows, words, planes, codes, payload):
-    """Write the payload of every row from the planes of its code."""
-    first = sliced.first_payload[tree]
-    octets = planes.view(np.uint8)
-    slots = codes.view(np.uint8)
-    n_octets = (n_rows + 7) // 8
-    _eight_planes_to_bytes(octets, 0, 8 * words, n_octets, codes)
-    for r in range(n_rows):
-        payload[r] = first + slots[r]
-    if sliced.n_planes[tree] > 8:
-        _eight_planes_to_bytes(octets, 64 * words, 8 * words, n_octets, codes)
-        for r in range(n_rows):
-            payload[r] += np.int32(slots[r]) << 8
-
-
-@njit(cache=True, nogil=True)
-def _add(table, payload, n_rows, output, total):
+def _add(table, payload, start, n_rows, output, total):
     """Add the values of one tree, to a single output or to all of them."""
     n_values = table.shape[1]
+    at = u(start)
     if output >= 0:
-        for r in range(n_rows):
-            total[r, output] += table[u(payload[r]), 0]
+        for r in range(u(n_rows)):
+            total[r, output] += table[u(payload[at + r]), 0]
     elif n_values == 1:
-        for r in range(n_rows):
-            total[r, 0] += table[u(payload[r]), 0]
-    elif n_values == 2:
-        for r in range(n_rows):
-            # All reads before the first write: the compiler cannot know that the
-            # arrays do not overlap.
-            p = u(payload[r])
-            first, second = table[p, 0], table[p, 1]
-            total[r, 0] += first
-            total[r, 1] += second
+        for r in range(u(n_rows)):
+            total[r, 0] += table[u(payload[at + r]), 0]
     else:
         for r in range(n_rows):
-            row = table[payload[r]]
+            row = table[payload[start + r]]
             for v in range(n_values):
                 total[r, v] += row[v]
+
+
+@njit(cache=True, nogil=True)
+def _add_four(table, payload, block, n_rows, total):
+    """Add the values of four trees, one or two for each payload, in their order.
+
+    Each sum is read and written once for all four.
+    """
+    sums, entries = total.reshape(-1), table.reshape(-1)
+    size = u(block)
+    if table.shape[1] == 1:
+        for r in range(u(n_rows)):
+            first = sums[r] + entries[u(payload[r])]
+            second = first + entries[u(payload[size + r])]
+            third = second + entries[u(payload[u(2) * size + r])]
+            sums[r] = third + entries[u(payload[u(3) * size + r])]
+    else:
+        for r in range(u(n_rows)):
+            add_four_pairs(
+                sums,
+                u(2) * r,
+                entries,
+                u(2) * u(payload[r]),
+                u(2) * u(payload[size + r]),
+                u(2) * u(payload[u(2) * size + r]),
+                u(2) * u(payload[u(3) * size + r]),
+            )
 
 
 @njit(cache=True, nogil=True)
@@ -444,24 +603,34 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
     order of the trees, or `payloads` (n_rows, n_trees) is overwritten; the other one
     has no rows.
     """
-    walk, sliced, categories = layout.walk, layout.sliced, layout.categories
+    walk, sliced, program = layout.walk, layout.sliced, layout.program
+    categories = layout.categories
+    run_offsets, run_kind, run_end = program.run_offsets, program.run_kind, program.run_end
+    operations = program.operations
+    is_sliced, n_planes = sliced.is_sliced, sliced.n_planes
+    first_payload = sliced.first_payload
     n_rows = X.shape[0]
     n_columns = layout.columns.shape[0]
+    n_trees = walk.depth.shape[0]
     stride = u(n_columns + 1)
     block = min(block, (n_rows + BLOCK_UNIT - 1) // BLOCK_UNIT * BLOCK_UNIT)
     rows = np.empty(block * (n_columns + 1), dtype=X.dtype)
     active = np.empty(block + 8, dtype=np.uint32)
     node = np.empty(block + 8, dtype=np.uint32)
-    payload = np.empty(block, dtype=np.int32)
+    payload = np.empty(4 * block, dtype=np.int32)
     n_questions = sliced.question_column.shape[0]
     slicing = n_questions > 0 and n_rows >= MIN_BLOCK_ROWS
     words = block // 64 if slicing else 0
-    walking = not slicing or not sliced.is_sliced.all()
+    walking = not slicing or not is_sliced.all()
     values = np.zeros(64 * words * n_columns, dtype=X.dtype)
-    answers = np.empty((sliced.n_shared + 1) * words, dtype=np.uint64)
-    sets = np.empty(sliced.n_places * words, dtype=np.uint64)
-    planes = np.zeros(16 * words, dtype=np.uint64)
-    codes = np.empty(8 * words, dtype=np.uint64)
+    answers = _aligned_words((n_questions + 1) * words)
+    answers[n_questions * words :] = u(0)
+    sets = _aligned_words(program.n_places * words)
+    rank = np.empty(64 * words, dtype=np.uint32)
+    last_row = np.empty(n_questions + 1, dtype=np.uint32)
+    planes = _aligned_words(16 * words)
+    adding = payloads.shape[0] == 0
+    by_four = adding and table.shape[1] <= 2 and table.shape[1] == total.shape[1]
     for first in range(0, n_rows, block):
         n = min(block, n_rows - first)
         missing = False
@@ -470,30 +639,54 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
         n_words = (n + BLOCK_UNIT - 1) // BLOCK_UNIT * STRIDE
         if slicing:
             _load_columns(X, first, n, layout.columns, block, values)
-            _ask_shared(sliced, n_words, words, values, categories, answers)
-        for tree in range(walk.depth.shape[0]):
-            if slicing and sliced.is_sliced[tree]:
+            _ask_all(
+                program, n, n_words, words, values, categories, rank, last_row, answers
+            )
+        for tree in range(n_trees):
+            start = tree % 4 * block
+            if slicing and is_sliced[tree]:
                 _slice_tree(
-                    sliced,
-                    tree,
+                    run_offsets[tree],
+                    run_offsets[tree + 1],
+                    run_kind,
+                    run_end,
+                    operations,
+                    n_planes[tree],
                     n_words,
                     words,
-                    values,
-                    categories,
                     answers,
                     sets,
                     planes,
                 )
-                _payloads_of_codes(sliced, tree, n, words, planes, codes, payload)
+                _payloads_of_planes(
+                    first_payload[tree],
+                    n_planes[tree],
+                    n_words,
+                    words,
+                    planes,
+                    payload,
+                    start,
+                )
             elif walk.is_special:
-                _walk_special(rows, stride, n, walk, categories, tree, payload)
+                ends = payload[start : start + n]
+                _walk_special(rows, stride, n, walk, categories, tree, ends)
             else:
-                _walk_tree(rows, stride, n, walk, tree, missing, active, node, payload)
-            if payloads.shape[0] > 0:
+                ends = payload[start : start + n]
+                _walk_tree(rows, stride, n, walk, tree, missing, active, node, ends)
+            if not adding:
                 for r in range(n):
-                    payloads[first + r, tree] = payload[r]
-            else:
-                _add(table, payload, n, tree_output[tree], total[first : first + n])
+                    payloads[first + r, tree] = payload[start + r]
+            elif by_four and tree % 4 == 3:
+                _add_four(table, payload, block, n, total[first : first + n])
+            elif not by_four or tree >= n_trees // 4 * 4:
+                _add(
+                    table,
+                    payload,
+                    start,
+                    n,
+                    tree_output[tree],
+                    total[first : first + n],
+                )
 
 
 @njit(cache=True, nogil=True)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import config, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 WORD = 64
@@ -72,6 +73,110 @@ def _plain_comparison(missing_exceeds: bool) -> Any:
 # ------------------------------------------------------------------ splitting
 
 
+def _vectors(signature: Any, args: Any, context: Any, builder: Any) -> Any:
+    """Return a function that finds `STRIDE` words from an array and a start."""
+    vector = ir.VectorType(ir.IntType(WORD), STRIDE)
+
+    def at(array: int, start: int) -> Any:
+        kind = signature.args[array]
+        return _pointer_to(context, builder, kind, args[array], args[start], vector)
+
+    return at
+
+
+@intrinsic
+def _mark(
+    _context: Any,
+    sets: Any,
+    place: Any,
+    planes: Any,
+    plane: Any,
+    answers: Any,
+    answer: Any,
+) -> Any:
+    index = types.uint64
+    signature = types.void(sets, index, planes, index, answers, index)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        at = _vectors(signature, args, context, builder)
+        at_set, at_plane, at_answer = at(0, 1), at(2, 3), at(4, 5)
+        here = builder.load(at_set, align=8)
+        moved = builder.and_(here, builder.load(at_answer, align=8))
+        flipped = builder.xor(builder.load(at_plane, align=8), moved)
+        builder.store(flipped, at_plane, align=8)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _finish(
+    _context: Any,
+    sets: Any,
+    place: Any,
+    planes: Any,
+    plane: Any,
+    plane_below: Any,
+    answers: Any,
+    answer: Any,
+    answer_left: Any,
+    answer_right: Any,
+) -> Any:
+    index = types.uint64
+    signature = types.void(
+        sets, index, planes, index, index, answers, index, index, index
+    )
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        at = _vectors(signature, args, context, builder)
+        at_plane, at_below = at(2, 3), at(2, 4)
+        here = builder.load(at(0, 1), align=8)
+        moved = builder.and_(here, builder.load(at(5, 6), align=8))
+        left = builder.load(at(5, 7), align=8)
+        right = builder.load(at(5, 8), align=8)
+        stayed = builder.and_(builder.xor(here, moved), left)
+        below = builder.or_(stayed, builder.and_(moved, right))
+        flipped = builder.xor(builder.load(at_plane, align=8), moved)
+        flipped_below = builder.xor(builder.load(at_below, align=8), below)
+        builder.store(flipped, at_plane, align=8)
+        builder.store(flipped_below, at_below, align=8)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _keep(
+    _context: Any,
+    sets: Any,
+    place: Any,
+    planes: Any,
+    plane: Any,
+    answers: Any,
+    answer: Any,
+    without: Any,
+) -> Any:
+    index = types.uint64
+    signature = types.void(sets, index, planes, index, answers, index, index)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        at = _vectors(signature, args, context, builder)
+        at_set, at_plane, at_answer = at(0, 1), at(2, 3), at(4, 5)
+        vector = ir.VectorType(ir.IntType(WORD), STRIDE)
+        one = builder.insert_element(ir.Constant(vector, ir.Undefined), args[6], ZERO)
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), STRIDE), [0] * STRIDE)
+        without = builder.shuffle_vector(one, one, everywhere)
+        here = builder.load(at_set, align=8)
+        moved = builder.and_(here, builder.load(at_answer, align=8))
+        flipped = builder.xor(builder.load(at_plane, align=8), moved)
+        builder.store(flipped, at_plane, align=8)
+        kept = builder.xor(builder.and_(here, without), moved)
+        builder.store(kept, at_set, align=8)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 @intrinsic
 def _split(
     _context: Any,
@@ -87,12 +192,7 @@ def _split(
     signature = types.void(sets, index, index, planes, index, answers, index)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = ir.VectorType(ir.IntType(WORD), STRIDE)
-
-        def at(array: int, start: int) -> Any:
-            kind = signature.args[array]
-            return _pointer_to(context, builder, kind, args[array], args[start], vector)
-
+        at = _vectors(signature, args, context, builder)
         at_old, at_new, at_plane, at_answer = at(0, 1), at(0, 2), at(3, 4), at(5, 6)
         here = builder.load(at_old, align=8)
         moved = builder.and_(here, builder.load(at_answer, align=8))
@@ -105,6 +205,186 @@ def _split(
     return signature, generate
 
 
+@intrinsic
+def _copy(_context: Any, words: Any, source: Any, target: Any) -> Any:
+    index = types.uint64
+    signature = types.void(words, index, index)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        at = _vectors(signature, args, context, builder)
+        builder.store(builder.load(at(0, 1), align=8), at(0, 2), align=8)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _add_four_pairs(
+    _context: Any,
+    sums: Any,
+    start: Any,
+    entries: Any,
+    first: Any,
+    second: Any,
+    third: Any,
+    fourth: Any,
+) -> Any:
+    index = types.uint64
+    signature = types.void(sums, index, entries, index, index, index, index)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number = signature.args[0].dtype
+        vector = ir.VectorType(context.get_value_type(number), 2)
+        align = number.bitwidth // 8
+
+        def at(array: int, start: int) -> Any:
+            kind = signature.args[array]
+            return _pointer_to(context, builder, kind, args[array], args[start], vector)
+
+        at_sums = at(0, 1)
+        total = builder.load(at_sums, align=align)
+        for k in range(3, 7):
+            total = builder.fadd(total, builder.load(at(2, k), align=align))
+        builder.store(total, at_sums, align=align)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _fetch(_context: Any, words: Any, start: Any) -> Any:
+    signature = types.void(words, types.uint64)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        where = _pointer_to(
+            context, builder, signature.args[0], args[0], args[1], ir.IntType(8)
+        )
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        prefetch = cgutils.get_or_insert_function(
+            builder.module, kind, "llvm.prefetch.p0"
+        )
+        builder.call(prefetch, [where, number(1), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+# ------------------------------------------------------------------ turning
+
+
+def _turning(n_planes: int) -> Any:
+    """Return an intrinsic ``(planes, word, apart, codes, start, first) -> None``."""
+
+    def typer(
+        _context: Any,
+        planes: Any,
+        word: Any,
+        apart: Any,
+        codes: Any,
+        start: Any,
+        first: Any,
+    ) -> Any:
+        index = types.uint64
+        signature = types.void(planes, index, index, codes, index, types.int64)
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            number = ir.IntType(32)
+            bits = ir.VectorType(ir.IntType(1), WORD)
+            octets = ir.VectorType(ir.IntType(8), WORD)
+            many = ir.VectorType(number, WORD)
+
+            def bytes_of(first_plane: int, end_plane: int) -> Any:
+                """Return a byte for each row: the bits of up to eight planes."""
+                total = None
+                for plane in range(first_plane, end_plane):
+                    factor = ir.Constant(ir.IntType(WORD), plane)
+                    at = builder.add(args[1], builder.mul(args[2], factor))
+                    kind = signature.args[0]
+                    where = _pointer_to(
+                        context, builder, kind, args[0], at, ir.IntType(WORD)
+                    )
+                    mask = builder.bitcast(builder.load(where, align=8), bits)
+                    value = ir.Constant(octets, [1 << (plane - first_plane)] * WORD)
+                    part = builder.and_(builder.sext(mask, octets), value)
+                    total = part if total is None else builder.or_(total, part)
+                return builder.zext(total, many)
+
+            code = bytes_of(0, min(8, n_planes))
+            if n_planes > 8:
+                eight = ir.Constant(many, [8] * WORD)
+                code = builder.or_(code, builder.shl(bytes_of(8, n_planes), eight))
+            one = builder.insert_element(
+                ir.Constant(many, ir.Undefined), builder.trunc(args[5], number), ZERO
+            )
+            zeros = ir.Constant(ir.VectorType(number, WORD), [0] * WORD)
+            code = builder.add(code, builder.shuffle_vector(one, one, zeros))
+            kind = signature.args[3]
+            where = _pointer_to(context, builder, kind, args[3], args[4], many)
+            builder.store(code, where, align=4)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return intrinsic(typer)
+
+
+def _plain_turning(n_planes: int) -> Any:
+    def turn(
+        planes: Any, word: Any, apart: Any, codes: Any, start: Any, first: Any
+    ) -> None:
+        code = np.full(WORD, first, dtype=np.int64)
+        for plane in range(n_planes):
+            octets = planes[int(word + apart * np.uint64(plane)) :][:1].view(np.uint8)
+            code += np.unpackbits(octets, bitorder="little").astype(np.int64) << plane
+        codes[int(start) : int(start) + WORD] = code
+
+    return turn
+
+
+def _part(array: Any, start: Any) -> Any:
+    return array[int(start) : int(start) + STRIDE]
+
+
+def _plain_mark(
+    sets: Any, place: Any, planes: Any, plane: Any, answers: Any, answer: Any
+) -> None:
+    _part(planes, plane)[:] ^= _part(sets, place) & _part(answers, answer)
+
+
+def _plain_finish(
+    sets: Any,
+    place: Any,
+    planes: Any,
+    plane: Any,
+    plane_below: Any,
+    answers: Any,
+    answer: Any,
+    answer_left: Any,
+    answer_right: Any,
+) -> None:
+    here = _part(sets, place)
+    moved = here & _part(answers, answer)
+    _part(planes, plane)[:] ^= moved
+    below = (here ^ moved) & _part(answers, answer_left)
+    _part(planes, plane_below)[:] ^= below | moved & _part(answers, answer_right)
+
+
+def _plain_keep(
+    sets: Any,
+    place: Any,
+    planes: Any,
+    plane: Any,
+    answers: Any,
+    answer: Any,
+    without: Any,
+) -> None:
+    here = _part(sets, place)
+    moved = here & _part(answers, answer)
+    _part(planes, plane)[:] ^= moved
+    here[:] = (here & without) ^ moved
+
+
 def _plain_split(
     sets: Any,
     old: Any,
@@ -114,13 +394,25 @@ def _plain_split(
     answers: Any,
     answer: Any,
 ) -> None:
-    def words(array: Any, start: Any) -> Any:
-        return array[int(start) : int(start) + STRIDE]
+    moved = _part(sets, old) & _part(answers, answer)
+    _part(planes, plane)[:] ^= moved
+    _part(sets, new)[:] = moved
+    _part(sets, old)[:] ^= moved
 
-    moved = words(sets, old) & words(answers, answer)
-    words(planes, plane)[:] ^= moved
-    words(sets, new)[:] = moved
-    words(sets, old)[:] ^= moved
+
+def _plain_copy(words: Any, source: Any, target: Any) -> None:
+    _part(words, target)[:] = _part(words, source)
+
+
+def _plain_add_four_pairs(
+    sums: Any, start: Any, entries: Any, *four: Any
+) -> None:
+    for entry in four:
+        sums[int(start) : int(start) + 2] += entries[int(entry) : int(entry) + 2]
+
+
+def _plain_fetch(words: Any, start: Any) -> None:
+    pass
 
 
 _compiled = not config.DISABLE_JIT  # type: ignore[attr-defined]
@@ -131,7 +423,40 @@ _compare = _comparison if _compiled else _plain_comparison
 exceeding = _compare(missing_exceeds=False)
 exceeding_or_missing = _compare(missing_exceeds=True)
 
-# (sets, old, new, planes, plane, answers, answer): three arrays and where in them
-# `STRIDE` words begin. Rows of the old set with a bit in the answer become the new set
-# and change their bit in the plane; the others remain the old set.
+# The rest takes arrays and where in them `STRIDE` words begin. In all ways to split,
+# rows of a set with a bit in the answer change their bit in the plane.
+#
+# (sets, place, planes, plane, answers, answer): that is all, the set is left alone.
+mark_words = _mark if _compiled else _plain_mark
+
+# (sets, place, planes, plane, plane_below, answers, answer, answer_left, answer_right):
+# so do, in the plane below, those of them with a bit in the answer to the right, and
+# the others with a bit in the answer to the left. The set is left alone.
+finish_words = _finish if _compiled else _plain_finish
+
+# (sets, place, planes, plane, answers, answer, without): with a word of ones the set
+# becomes the others, with a word of zeros these rows.
+keep_words = _keep if _compiled else _plain_keep
+
+# (sets, old, new, planes, plane, answers, answer): these rows leave the old set and
+# become the new one.
 split_words = _split if _compiled else _plain_split
+
+# (words, source, target): the words from `source` are copied to `target`.
+copy_words = _copy if _compiled else _plain_copy
+
+# (words, start): the words are going to be needed and had better be fetched.
+fetch_words = _fetch if _compiled else _plain_fetch
+
+# (sums, start, entries, first, second, third, fourth): two numbers from each of four
+# places are added to those from `start`, one after the other.
+add_four_pairs = _add_four_pairs if _compiled else _plain_add_four_pairs
+
+# (planes, word, apart, codes, start, first): for the 64 rows of one word of each plane,
+# `first` plus the code that their bits make up is written from `start` on. The planes
+# lie `apart` words apart.
+_turn = _turning if _compiled else _plain_turning
+codes_of_6_planes = _turn(6)
+codes_of_8_planes = _turn(8)
+codes_of_10_planes = _turn(10)
+codes_of_16_planes = _turn(16)
