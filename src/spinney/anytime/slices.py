@@ -30,7 +30,7 @@ class Slices(NamedTuple):
     paths : LeafPaths
         The nodes above each leaf.
     leaf_level : ndarray of shape (n_codes_of_all_trees,), dtype=int64
-        The level of each leaf, by `Sliced.first_payload` of its tree plus its code.
+        The level of each leaf, by `Sliced.first_code` of its tree plus its code.
     costs : ndarray of shape (n_trees,), dtype=float64
         Nanoseconds per row to find the leaves, beside shared questions; infinite for a
         tree that is always walked.
@@ -56,7 +56,7 @@ class Slices(NamedTuple):
         list_leaf_paths(walk.link, walk.root, int(walk.child_shift), sliced, *paths)
         is_leaf = paths.code >= 0
         tree = np.repeat(np.arange(len(n_nodes)), n_nodes)[is_leaf]
-        number = sliced.first_payload[tree] + paths.code[is_leaf]
+        number = sliced.first_code[tree] + paths.code[is_leaf]
         leaf_level = np.zeros(number.max() + 1, dtype=np.int64)
         leaf_level[number] = paths.level[is_leaf]
         is_shared = sliced.split_question < sliced.n_shared

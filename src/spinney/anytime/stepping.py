@@ -340,7 +340,7 @@ class Stepper:
         arrived = (column == block.rows.shape[1] - 1).all(axis=0)
         if slices is not None:
             code = block.place[np.ix_(block.is_sliced, rows)]
-            first = slices.sliced.first_payload[block.is_sliced, None]
+            first = slices.sliced.first_code[block.is_sliced, None]
             level = slices.leaf_level[first + code]
             arrived &= (level <= block.levels[block.is_sliced, None]).all(axis=0)
         return arrived

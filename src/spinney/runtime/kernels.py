@@ -46,7 +46,7 @@ u = np.uint64
 # enough that the rows themselves stay in a near one.
 BLOCK_ROWS = 16_384
 BLOCK_BYTES = 2_097_152
-ANSWER_BYTES = 4_194_304
+ANSWER_BYTES = 5_242_880
 
 # Questions between fetching the place of their answers and writing them.
 FETCH_AHEAD = 6
@@ -608,7 +608,8 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
     run_offsets, run_kind, run_end = program.run_offsets, program.run_kind, program.run_end
     operations = program.operations
     is_sliced, n_planes = sliced.is_sliced, sliced.n_planes
-    first_payload = sliced.first_payload
+    first_code, first_payload = sliced.first_code, sliced.first_payload
+    is_listed, leaf_of_code = sliced.is_listed, sliced.leaf_of_code
     n_rows = X.shape[0]
     n_columns = layout.columns.shape[0]
     n_trees = walk.depth.shape[0]
@@ -659,7 +660,7 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
                     planes,
                 )
                 _payloads_of_planes(
-                    first_payload[tree],
+                    0 if is_listed[tree] else first_payload[tree],
                     n_planes[tree],
                     n_words,
                     words,
@@ -667,6 +668,10 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
                     payload,
                     start,
                 )
+                if is_listed[tree]:
+                    code, leaf = u(first_code[tree]), first_payload[tree]
+                    for r in range(u(start), u(start + n)):
+                        payload[r] = leaf + leaf_of_code[code + u(payload[r])]
             elif walk.is_special:
                 ends = payload[start : start + n]
                 _walk_special(rows, stride, n, walk, categories, tree, ends)

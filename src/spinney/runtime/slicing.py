@@ -12,7 +12,7 @@ whose value lies between the two thresholds.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,10 @@ MAX_SLICED_LEAVES = 1024
 COST_QUESTION, COST_CHAIN, COST_HALVING, COST_CHAINED = 0.055, 2.0, 0.6, 0.006
 COST_SPLIT, COST_SLICED_TREE, COST_LEVEL = 0.006, 0.6, 1.05
 
+# Trees whose values would take more bytes than this, with one for each code, keep those
+# of their leaves only: they have to be fetched from afar for every block of rows.
+MAX_SPARSE_BYTES = 4096
+
 # Operations between fetching answers from a distant cache and their use.
 LOOK_AHEAD = 2
 
@@ -54,7 +58,10 @@ class Sliced(NamedTuple):
     split_flips: NDArray[np.int64]
     n_places: int  # sets of rows that are kept at a time
     n_planes: NDArray[np.int64]  # per tree: number of bits of a code
-    first_payload: NDArray[np.int64]  # per tree: payload of code 0
+    first_code: NDArray[np.int64]  # per tree: number of its code 0 among all codes
+    first_payload: NDArray[np.int64]  # per tree: payload of its first leaf
+    is_listed: NDArray[np.bool_]  # per tree: whether the next one tells the leaf
+    leaf_of_code: NDArray[np.uint16]  # counted from the first leaf; else it is the code
 
 
 class Program(NamedTuple):
@@ -153,9 +160,7 @@ def slice_small_trees(
     question_of = np.full(forest.n_nodes, -1, dtype=np.int64)
     question_of[nodes] = _inverse(order)[number]
     questions = column[first], threshold[first], category_set[first], kind[first]
-    splits, n_planes, payload, payload_node, first_payload = _split_trees(
-        forest, small, n_leaves[roots]
-    )
+    splits, codes, payload, payload_node = _split_trees(forest, small, n_leaves[roots])
     split_offsets, split_node, split_place, split_plane, split_flips = splits
     sliced = Sliced(
         small,
@@ -167,8 +172,7 @@ def slice_small_trees(
         split_plane,
         split_flips,
         int(split_place.max(initial=0)) + 2,
-        n_planes,
-        first_payload,
+        *codes,
     )
     return sliced, _program(forest, sliced, split_node), payload, payload_node
 
@@ -244,20 +248,21 @@ def _split_trees(
     forest: Forest, small: NDArray[np.bool_], n_leaves: NDArray[np.float64]
 ) -> tuple[
     tuple[NDArray[np.int64], ...],
-    NDArray[np.int64],
-    NDArray[np.int64],
+    tuple[NDArray[Any], ...],
     NDArray[np.int64],
     NDArray[np.int64],
 ]:
-    """Return the splits of small trees, their numbers of planes, and their payloads."""
+    """Return the splits of small trees, what their codes mean, and their payloads."""
     n_splits = int(np.where(small, n_leaves - 1, 0).sum())
     node, place, plane, flips = np.empty((4, n_splits), dtype=np.int64)
     offsets = np.zeros(forest.n_trees + 1, dtype=np.int64)
-    n_planes = np.zeros(forest.n_trees, dtype=np.int64)
-    first_payload = np.zeros(forest.n_trees, dtype=np.int64)
+    n_planes, first_code, first_payload = np.zeros((3, forest.n_trees), dtype=np.int64)
+    is_listed = np.zeros(forest.n_trees, dtype=bool)
     payload = np.full(forest.n_nodes, -1, dtype=np.int64)
     payload_nodes = [np.empty(0, dtype=np.int64)]
-    n_payloads = 0
+    leaves_of_codes = [np.empty(0, dtype=np.uint16)]
+    n_codes, n_payloads = 0, 0
+    value_bytes = forest.value.shape[1] * np.dtype(forest.sum_dtype).itemsize
     for tree in range(forest.n_trees):
         start = offsets[tree]
         offsets[tree + 1] = start
@@ -282,14 +287,30 @@ def _split_trees(
             leaf_node,
         )
         n_planes[tree] = planes
-        first_payload[tree] = n_payloads
+        first_code[tree], first_payload[tree] = n_codes, n_payloads
+        is_listed[tree] = len(leaf_node) * value_bytes > MAX_SPARSE_BYTES
         used = np.flatnonzero(leaf_node >= 0)
-        payload[leaf_node[used]] = n_payloads + used
+        leaf_of_code = np.zeros(len(leaf_node), dtype=np.int64)
+        leaf_of_code[used] = np.arange(len(used)) if is_listed[tree] else used
+        payload[leaf_node[used]] = n_payloads + leaf_of_code[used]
         # A code that no row can have still needs an entry; any leaf will do.
-        payload_nodes.append(np.where(leaf_node >= 0, leaf_node, leaf_node[0]))
-        n_payloads += 1 << planes
+        payload_nodes.append(
+            leaf_node[used]
+            if is_listed[tree]
+            else np.where(leaf_node >= 0, leaf_node, leaf_node[0])
+        )
+        leaves_of_codes.append(leaf_of_code.astype(np.uint16))
+        n_codes += len(leaf_node)
+        n_payloads += len(payload_nodes[-1])
     splits = offsets, node, place, plane, flips
-    return splits, n_planes, payload, np.concatenate(payload_nodes), first_payload
+    codes = (
+        n_planes,
+        first_code,
+        first_payload,
+        is_listed,
+        np.concatenate(leaves_of_codes),
+    )
+    return splits, codes, payload, np.concatenate(payload_nodes)
 
 
 def _program(
