@@ -6,9 +6,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-# What is done to the set of rows at a node, in the order in which it is done to those
-# of one level: see `schedule_splits`.
-MARK, FINISH, KEEP, SPLIT = 0, 1, 2, 3
+# What is done to the set of rows at a node, see `schedule_splits`; and, last, marking
+# rows for other bits of the code beforehand.
+MARK, FINISH, KEEP, SPLIT, EXTRA = 0, 1, 2, 3, 4
 
 
 @njit(cache=True, nogil=True)
@@ -261,6 +261,38 @@ def _operation_at(node, left, right, split_of, split_plane, split_flips):
 
 
 @njit(cache=True, nogil=True)
+def _write(operations, n, question, no_question, plane, place, last):
+    """Write one operation on one set that asks one question."""
+    operations[n, 0] = question
+    operations[n, 1] = no_question
+    operations[n, 2] = no_question
+    operations[n, 3] = plane
+    operations[n, 4] = place
+    operations[n, 5] = last
+
+
+@njit(cache=True, nogil=True)
+def _write_extras(operations, n, question, no_question, flips, place):
+    """Mark rows for every bit in `flips`; return how many operations there are now."""
+    plane = 0
+    while flips:
+        if flips & 1:
+            _write(operations, n, question, no_question, plane, place, 0)
+            n += 1
+        flips >>= 1
+        plane += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _wait(waiting, n_waiting, kind, split, place):
+    """Remember that something is to be done to the set of a split."""
+    waiting[kind, n_waiting[kind], 0] = split
+    waiting[kind, n_waiting[kind], 1] = place
+    n_waiting[kind] += 1
+
+
+@njit(cache=True, nogil=True)
 def schedule_splits(
     left: NDArray[np.int32],
     right: NDArray[np.int32],
@@ -276,22 +308,21 @@ def schedule_splits(
     run_kind: NDArray[np.int64],
     run_end: NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """Put the splits of a tree into runs of the same operation, level by level.
+    """Put the splits of a tree into a few long runs of the same operation.
 
     A set is only written if its rows are split again. If both children of a node are
     leaves, its rows are *marked*. If they are leaves or nodes of two leaves, it and
     they are *finished* in one go. If one is a leaf, the set *keeps* the rows of the
-    other, and else it is *split* in two. Sets that are done with come first in a level,
-    so that their places are free for new ones.
+    other, and else it is *split* in two. Sets that do not change any more can wait, so
+    all that are finished or marked come last: every change from one kind of operation
+    to another costs the processor a wrong guess.
 
     Parameters
     ----------
     left, right
         Children as in `Forest`.
-    split_node, split_plane, split_flips
-        The splits of the tree; see `list_splits`.
-    split_question
-        What each split asks.
+    split_node, split_question, split_plane, split_flips
+        The splits of the tree, parents first; see `list_splits`.
     split_of : ndarray of shape (n_nodes,)
         Scratch.
     no_question : int
@@ -316,74 +347,73 @@ def schedule_splits(
     n_splits = split_node.shape[0]
     for i in range(n_splits):
         split_of[split_node[i]] = i
-    # Of the nodes of the current level and the next: split and place of the set.
-    here, there = np.empty((2, n_splits + 1, 2), dtype=np.int64)
-    free = np.empty(n_splits + 1, dtype=np.int64)
-    n_free, n_places = 0, 1
-    here[0] = 0
-    n_here = min(n_splits, 1)
-    n, run = first_operation, first_run
-    while n_here > 0:
-        n_there = 0
-        for kind in range(4):
+    kind_of = np.empty(n_splits, dtype=np.int64)
+    for i in range(n_splits):
+        kind_of[i] = _operation_at(
+            split_node[i], left, right, split_of, split_plane, split_flips
+        )
+    # Splits and the places of their sets, by what is to be done to them next.
+    waiting = np.empty((5, n_splits + 1, 2), dtype=np.int64)
+    n_waiting = np.zeros(5, dtype=np.int64)
+    n, run, n_places = first_operation, first_run, 1
+    if n_splits > 0:
+        is_changed = kind_of[0] == KEEP or kind_of[0] == SPLIT
+        kind = EXTRA if is_changed and split_flips[0] else kind_of[0]
+        _wait(waiting, n_waiting, kind, 0, 0)
+    while n_waiting[EXTRA] + n_waiting[SPLIT] + n_waiting[KEEP] > 0:
+        for kind in (EXTRA, SPLIT, KEEP):
             start = n
-            for k in range(n_here):
-                i, place = here[k]
-                node = split_node[i]
-                if kind == MARK:
-                    plane, flips = 0, split_flips[i]
-                    while flips:  # bits that change beside the one of the split itself
-                        if flips & 1:
-                            operations[n, 0] = split_question[i]
-                            operations[n, 1:3] = no_question
-                            operations[n, 3] = plane
-                            operations[n, 4] = place
-                            operations[n, 5] = 0
-                            n += 1
-                        flips >>= 1
-                        plane += 1
-                if kind != _operation_at(
-                    node, left, right, split_of, split_plane, split_flips
-                ):
+            while n_waiting[kind] > 0:
+                n_waiting[kind] -= 1
+                i, place = waiting[kind, n_waiting[kind]]
+                question = split_question[i]
+                if kind == EXTRA:
+                    flips = split_flips[i]
+                    n = _write_extras(operations, n, question, no_question, flips, place)
+                    _wait(waiting, n_waiting, kind_of[i], i, place)
                     continue
-                operations[n, 0] = split_question[i]
-                operations[n, 1:3] = no_question
-                operations[n, 3] = split_plane[i]
-                operations[n, 4] = place
-                operations[n, 5] = 0
-                goes_left = left[left[node]] >= 0
-                if kind == MARK or kind == FINISH:
-                    free[n_free] = place
-                    n_free += 1
-                else:
-                    there[n_there, 0] = split_of[left[node] if goes_left else right[node]]
-                    there[n_there, 1] = place
-                    n_there += 1
-                if kind == FINISH:
-                    for k_child in range(2):
-                        child = left[node] if k_child == 0 else right[node]
-                        if left[child] >= 0:
-                            j = split_of[child]
-                            operations[n, 1 + k_child] = split_question[j]
-                            operations[n, 5] = split_plane[j]
-                elif kind == KEEP:
-                    operations[n, 5] = goes_left
-                elif kind == SPLIT:
-                    if n_free > 0:
-                        n_free -= 1
-                        new = free[n_free]
-                    else:
-                        new = n_places
-                        n_places += 1
-                    operations[n, 5] = new
-                    there[n_there, 0] = split_of[right[node]]
-                    there[n_there, 1] = new
-                    n_there += 1
+                below_left, below_right = left[split_node[i]], right[split_node[i]]
+                goes_left = left[below_left] >= 0
+                last = n_places if kind == SPLIT else int(goes_left)
+                plane = split_plane[i]
+                _write(operations, n, question, no_question, plane, place, last)
                 n += 1
+                for child in (below_left, below_right):
+                    if left[child] < 0:
+                        continue
+                    j = split_of[child]
+                    is_new = kind == SPLIT and child == below_right
+                    is_changed = kind_of[j] == KEEP or kind_of[j] == SPLIT
+                    then = EXTRA if is_changed and split_flips[j] else kind_of[j]
+                    _wait(waiting, n_waiting, then, j, n_places if is_new else place)
+                n_places += int(kind == SPLIT)
             if n > start:
-                run_kind[run] = kind
+                run_kind[run] = MARK if kind == EXTRA else kind
                 run_end[run] = n
                 run += 1
-        here, there = there, here
-        n_here = n_there
+    start = n
+    for k in range(n_waiting[FINISH]):
+        i, place = waiting[FINISH, k]
+        question, plane = split_question[i], split_plane[i]
+        _write(operations, n, question, no_question, plane, place, 0)
+        for side, child in enumerate((left[split_node[i]], right[split_node[i]])):
+            if left[child] >= 0:
+                operations[n, 1 + side] = split_question[split_of[child]]
+                operations[n, 5] = split_plane[split_of[child]]
+        n += 1
+    if n > start:
+        run_kind[run], run_end[run] = FINISH, n
+        run += 1
+    start = n
+    for kind in (FINISH, MARK):
+        for k in range(n_waiting[kind]):
+            i, place = waiting[kind, k]
+            flips = split_flips[i]
+            if kind == MARK:
+                flips |= 1 << split_plane[i]
+            question = split_question[i]
+            n = _write_extras(operations, n, question, no_question, flips, place)
+    if n > start:
+        run_kind[run], run_end[run] = MARK, n
+        run += 1
     return n, run, n_places

@@ -632,6 +632,7 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
     planes = _aligned_words(16 * words)
     adding = payloads.shape[0] == 0
     by_four = adding and table.shape[1] <= 2 and table.shape[1] == total.shape[1]
+    entries = table.reshape(-1)
     for first in range(0, n_rows, block):
         n = min(block, n_rows - first)
         missing = False
@@ -646,6 +647,16 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
         for tree in range(n_trees):
             start = tree % 4 * block
             if slicing and is_sliced[tree]:
+                if is_listed[tree] and adding:
+                    # Wanted when the tree has been sliced.
+                    size = u(1) << u(n_planes[tree])
+                    for k in range(u(0), size, u(32)):
+                        fetch_words(leaf_of_code, u(first_code[tree]) + k)
+                    width = u(table.shape[1])
+                    begin = u(first_payload[tree]) * width
+                    end = u(first_payload[tree + 1]) * width
+                    for k in range(begin, end, u(8)):
+                        fetch_words(entries, k)
                 _slice_tree(
                     run_offsets[tree],
                     run_offsets[tree + 1],

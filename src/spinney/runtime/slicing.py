@@ -59,7 +59,7 @@ class Sliced(NamedTuple):
     n_places: int  # sets of rows that are kept at a time
     n_planes: NDArray[np.int64]  # per tree: number of bits of a code
     first_code: NDArray[np.int64]  # per tree: number of its code 0 among all codes
-    first_payload: NDArray[np.int64]  # per tree: payload of its first leaf
+    first_payload: NDArray[np.int64]  # per tree, and one more: of its first leaf
     is_listed: NDArray[np.bool_]  # per tree: whether the next one tells the leaf
     leaf_of_code: NDArray[np.uint16]  # counted from the first leaf; else it is the code
 
@@ -256,7 +256,8 @@ def _split_trees(
     n_splits = int(np.where(small, n_leaves - 1, 0).sum())
     node, place, plane, flips = np.empty((4, n_splits), dtype=np.int64)
     offsets = np.zeros(forest.n_trees + 1, dtype=np.int64)
-    n_planes, first_code, first_payload = np.zeros((3, forest.n_trees), dtype=np.int64)
+    n_planes, first_code = np.zeros((2, forest.n_trees), dtype=np.int64)
+    first_payload = np.zeros(forest.n_trees + 1, dtype=np.int64)
     is_listed = np.zeros(forest.n_trees, dtype=bool)
     payload = np.full(forest.n_nodes, -1, dtype=np.int64)
     payload_nodes = [np.empty(0, dtype=np.int64)]
@@ -266,6 +267,7 @@ def _split_trees(
     for tree in range(forest.n_trees):
         start = offsets[tree]
         offsets[tree + 1] = start
+        first_payload[tree + 1] = n_payloads
         if not small[tree]:
             continue
         # One bit more than needed leaves codes free, so that most splits change a
@@ -287,7 +289,7 @@ def _split_trees(
             leaf_node,
         )
         n_planes[tree] = planes
-        first_code[tree], first_payload[tree] = n_codes, n_payloads
+        first_code[tree] = n_codes
         is_listed[tree] = len(leaf_node) * value_bytes > MAX_SPARSE_BYTES
         used = np.flatnonzero(leaf_node >= 0)
         leaf_of_code = np.zeros(len(leaf_node), dtype=np.int64)
@@ -302,6 +304,7 @@ def _split_trees(
         leaves_of_codes.append(leaf_of_code.astype(np.uint16))
         n_codes += len(leaf_node)
         n_payloads += len(payload_nodes[-1])
+        first_payload[tree + 1] = n_payloads
     splits = offsets, node, place, plane, flips
     codes = (
         n_planes,
@@ -351,7 +354,7 @@ def _schedule(
     """
     n_extra = int(np.bitwise_count(sliced.split_flips).sum())
     operations = np.empty((len(split_node) + n_extra, 6), dtype=np.uint32)
-    n_runs = int(4 * forest.depths[sliced.is_sliced].sum())  # of each level, at most
+    n_runs = len(operations)  # at most
     run_kind, run_end = np.empty((2, n_runs), dtype=np.int64)
     run_offsets = np.zeros(forest.n_trees + 1, dtype=np.int64)
     split_of = np.empty(forest.n_nodes, dtype=np.int64)
