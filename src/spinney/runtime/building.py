@@ -237,7 +237,14 @@ def list_splits(
 
 
 @njit(cache=True, nogil=True)
-def _operation_at(node, left, right, split_of, split_plane, split_flips):
+def _operation_at(
+    node: int,
+    left: NDArray[np.int32],
+    right: NDArray[np.int32],
+    split_of: NDArray[np.int64],
+    split_plane: NDArray[np.int64],
+    split_flips: NDArray[np.int64],
+) -> int:
     """Return what is done to the set of rows at a node."""
     n_inner, n_last = 0, 0
     plane_below = -1
@@ -261,7 +268,15 @@ def _operation_at(node, left, right, split_of, split_plane, split_flips):
 
 
 @njit(cache=True, nogil=True)
-def _write(operations, n, question, no_question, plane, place, last):
+def _write(
+    operations: NDArray[np.uint32],
+    n: int,
+    question: int,
+    no_question: int,
+    plane: int,
+    place: int,
+    last: int,
+) -> None:
     """Write one operation on one set that asks one question."""
     operations[n, 0] = question
     operations[n, 1] = no_question
@@ -272,7 +287,14 @@ def _write(operations, n, question, no_question, plane, place, last):
 
 
 @njit(cache=True, nogil=True)
-def _write_extras(operations, n, question, no_question, flips, place):
+def _write_extras(
+    operations: NDArray[np.uint32],
+    n: int,
+    question: int,
+    no_question: int,
+    flips: int,
+    place: int,
+) -> int:
     """Mark rows for every bit in `flips`; return how many operations there are now."""
     plane = 0
     while flips:
@@ -285,7 +307,13 @@ def _write_extras(operations, n, question, no_question, flips, place):
 
 
 @njit(cache=True, nogil=True)
-def _wait(waiting, n_waiting, kind, split, place):
+def _wait(
+    waiting: NDArray[np.int64],
+    n_waiting: NDArray[np.int64],
+    kind: int,
+    split: int,
+    place: int,
+) -> None:
     """Remember that something is to be done to the set of a split."""
     waiting[kind, n_waiting[kind], 0] = split
     waiting[kind, n_waiting[kind], 1] = place
@@ -369,7 +397,9 @@ def schedule_splits(
                 question = split_question[i]
                 if kind == EXTRA:
                     flips = split_flips[i]
-                    n = _write_extras(operations, n, question, no_question, flips, place)
+                    n = _write_extras(
+                        operations, n, question, no_question, flips, place
+                    )
                     _wait(waiting, n_waiting, kind_of[i], i, place)
                     continue
                 below_left, below_right = left[split_node[i]], right[split_node[i]]

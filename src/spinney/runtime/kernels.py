@@ -61,6 +61,7 @@ MIN_BLOCK_ROWS = 48
 FIRST_LEVELS = 12
 MORE_LEVELS = 6
 
+
 @njit(cache=True, nogil=True)
 def _in_set(x, words, start, end, rule):
     """Whether the number `x`, not NaN, is a member of a set of categories.
@@ -399,7 +400,11 @@ def _ask_all(
             answers,
         )
     column, threshold = program.question_column, program.question_threshold
-    kind, which, slot = program.question_kind, program.question_set, program.question_slot
+    kind, which, slot = (
+        program.question_kind,
+        program.question_set,
+        program.question_slot,
+    )
     for q in range(program.chain_offsets[n_chains], column.shape[0]):
         first, start = column[q] * 64 * words, slot[q] * words
         if kind[q] <= MISSING_LEFT:
@@ -605,7 +610,11 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
     """
     walk, sliced, program = layout.walk, layout.sliced, layout.program
     categories = layout.categories
-    run_offsets, run_kind, run_end = program.run_offsets, program.run_kind, program.run_end
+    run_offsets, run_kind, run_end = (
+        program.run_offsets,
+        program.run_kind,
+        program.run_end,
+    )
     operations = program.operations
     is_sliced, n_planes = sliced.is_sliced, sliced.n_planes
     first_code, first_payload = sliced.first_code, sliced.first_payload
@@ -623,7 +632,7 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
     slicing = n_questions > 0 and n_rows >= MIN_BLOCK_ROWS
     words = block // 64 if slicing else 0
     walking = not slicing or not is_sliced.all()
-    values = np.zeros(64 * words * n_columns, dtype=X.dtype)
+    values = np.empty(64 * words * n_columns, dtype=X.dtype)
     answers = _aligned_words((n_questions + 1) * words)
     answers[n_questions * words :] = u(0)
     sets = _aligned_words(program.n_places * words)

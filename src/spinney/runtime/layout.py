@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 CATEGORY_RULES = {"truncate": 0, "floor": 1, "exact": 2}
 
+
 class Walk(NamedTuple):
     """Nodes of all trees, to be walked from the root to a leaf."""
 

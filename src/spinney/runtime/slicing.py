@@ -31,7 +31,7 @@ MAX_SLICED_LEAVES = 1024
 # Measured costs in nanoseconds per row, to choose between the two forms: one question
 # that is asked by itself, a chain and a halving of it, a question in it, one split and
 # one tree of the sliced form; one level of the walk.
-COST_QUESTION, COST_CHAIN, COST_HALVING, COST_CHAINED = 0.055, 2.0, 0.6, 0.006
+COST_QUESTION, COST_CHAIN, COST_HALVING, COST_CHAINED = 0.055, 2.0, 0.6, 0.009
 COST_SPLIT, COST_SLICED_TREE, COST_LEVEL = 0.006, 0.6, 1.05
 
 # Trees whose values would take more bytes than this, with one for each code, keep those
@@ -316,9 +316,7 @@ def _split_trees(
     return splits, codes, payload, np.concatenate(payload_nodes)
 
 
-def _program(
-    forest: Forest, sliced: Sliced, split_node: NDArray[np.int64]
-) -> Program:
+def _program(forest: Forest, sliced: Sliced, split_node: NDArray[np.int64]) -> Program:
     """Put questions into chains and splits into runs."""
     column, threshold = sliced.question_column, sliced.question_threshold
     kind = sliced.question_kind
@@ -328,7 +326,9 @@ def _program(
     is_chained = is_plain.copy()
     is_chained[is_plain] = is_long[column[is_plain]]
     order = np.lexsort([threshold, column, ~is_chained])
-    runs, operations, n_places = _schedule(forest, sliced, split_node)
+    run_offsets, run_kind, run_end, operations, n_places = _schedule(
+        forest, sliced, split_node
+    )
     slot = _number_slots(operations, len(order))
     return Program(
         np.flatnonzero(is_long),
@@ -338,7 +338,9 @@ def _program(
         sliced.question_set[order],
         kind[order],
         slot[order],
-        *runs,
+        run_offsets,
+        run_kind,
+        run_end,
         # Some more to look ahead at, which are never carried out.
         np.concatenate([operations, np.zeros((LOOK_AHEAD, 6), dtype=np.uint32)]),
         n_places,
@@ -347,7 +349,9 @@ def _program(
 
 def _schedule(
     forest: Forest, sliced: Sliced, split_node: NDArray[np.int64]
-) -> tuple[tuple[NDArray[np.int64], ...], NDArray[np.uint32], int]:
+) -> tuple[
+    NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32], int
+]:
     """Return the runs of all trees, their operations, and the number of places.
 
     The operations name questions where their slots will be.
@@ -378,8 +382,13 @@ def _schedule(
         )
         n_places = max(n_places, places)
     n_runs = run_offsets[-1]
-    runs = run_offsets, run_kind[:n_runs].copy(), run_end[:n_runs].copy()
-    return runs, operations[:n_operations], n_places
+    return (
+        run_offsets,
+        run_kind[:n_runs].copy(),
+        run_end[:n_runs].copy(),
+        operations[:n_operations],
+        n_places,
+    )
 
 
 def _number_slots(

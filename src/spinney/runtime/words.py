@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import config, types
-from numba.core import cgutils
+from numba.core.cgutils import get_or_insert_function
 from numba.extending import intrinsic
 
 WORD = 64
@@ -21,6 +21,8 @@ WORD = 64
 STRIDE = 8
 
 ZERO = ir.Constant(ir.IntType(32), 0)
+
+_function: Any = get_or_insert_function  # Numba does not tell its types
 
 
 def _pointer_to(
@@ -261,9 +263,7 @@ def _fetch(_context: Any, words: Any, start: Any) -> Any:
             context, builder, signature.args[0], args[0], args[1], ir.IntType(8)
         )
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        prefetch = cgutils.get_or_insert_function(
-            builder.module, kind, "llvm.prefetch.p0"
-        )
+        prefetch = _function(builder.module, kind, "llvm.prefetch.p0")
         builder.call(prefetch, [where, number(1), number(3), number(1)])
         return context.get_dummy_value()
 
@@ -404,9 +404,7 @@ def _plain_copy(words: Any, source: Any, target: Any) -> None:
     _part(words, target)[:] = _part(words, source)
 
 
-def _plain_add_four_pairs(
-    sums: Any, start: Any, entries: Any, *four: Any
-) -> None:
+def _plain_add_four_pairs(sums: Any, start: Any, entries: Any, *four: Any) -> None:
     for entry in four:
         sums[int(start) : int(start) + 2] += entries[int(entry) : int(entry) + 2]
 
