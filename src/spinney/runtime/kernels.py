@@ -46,7 +46,7 @@ u = np.uint64
 # enough that the rows themselves stay in a near one.
 BLOCK_ROWS = 16_384
 BLOCK_BYTES = 2_097_152
-ANSWER_BYTES = 5_242_880
+ANSWER_BYTES = 10_485_760
 
 # Questions between fetching the place of their answers and writing them.
 FETCH_AHEAD = 6
@@ -623,7 +623,10 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
     n_columns = layout.columns.shape[0]
     n_trees = walk.depth.shape[0]
     stride = u(n_columns + 1)
-    block = min(block, (n_rows + BLOCK_UNIT - 1) // BLOCK_UNIT * BLOCK_UNIT)
+    # Blocks of the same size, rather than full ones and a small last one.
+    n_blocks = max(1, (n_rows + block - 1) // block)
+    block = (n_rows + n_blocks - 1) // n_blocks
+    block = max(1, (block + BLOCK_UNIT - 1) // BLOCK_UNIT) * BLOCK_UNIT
     rows = np.empty(block * (n_columns + 1), dtype=X.dtype)
     active = np.empty(block + 8, dtype=np.uint32)
     node = np.empty(block + 8, dtype=np.uint32)
