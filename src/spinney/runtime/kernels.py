@@ -51,6 +51,9 @@ ANSWER_BYTES = 10_485_760
 # Questions between fetching the place of their answers and writing them.
 FETCH_AHEAD = 6
 
+# Rows whose columns are copied at a time.
+TILE_ROWS = 16
+
 # Rows whose answers are split in one step.
 BLOCK_UNIT = 64 * STRIDE
 
@@ -112,15 +115,28 @@ def _load_rows(X, first, n_rows, columns, rows):
 def _load_columns(X, first, n_rows, columns, block, values):
     """Copy the columns in use of some rows, column after column, `block` apart.
 
-    64 rows at a time: they stay in the nearest cache until their last column is read,
-    and each column is written in long pieces.
+    A few rows at a time: they stay in the nearest cache until their last column is
+    read. Eight of them are read before the first is written, because the processor
+    waits for rows, not for columns.
     """
-    for start in range(0, n_rows, 64):
-        end = min(start + 64, n_rows)
+    whole = n_rows // 8 * 8
+    for start in range(0, whole, TILE_ROWS):
+        end = min(start + TILE_ROWS, whole)
         for c in range(columns.shape[0]):
             column, shift = u(columns[c]), u(c * block)
-            for r in range(u(start), u(end)):
-                values[shift + r] = X[u(first) + r, column]
+            for r in range(u(start), u(end), u(8)):
+                i, k = u(first) + r, shift + r
+                x0, x1 = X[i, column], X[i + u(1), column]
+                x2, x3 = X[i + u(2), column], X[i + u(3), column]
+                x4, x5 = X[i + u(4), column], X[i + u(5), column]
+                x6, x7 = X[i + u(6), column], X[i + u(7), column]
+                values[k], values[k + u(1)] = x0, x1
+                values[k + u(2)], values[k + u(3)] = x2, x3
+                values[k + u(4)], values[k + u(5)] = x4, x5
+                values[k + u(6)], values[k + u(7)] = x6, x7
+    for c in range(columns.shape[0]):
+        for r in range(u(whole), u(n_rows)):
+            values[u(c * block) + r] = X[u(first) + r, u(columns[c])]
 
 
 @njit(cache=True, nogil=True)
@@ -399,6 +415,7 @@ def _ask_all(
             last_row,
             answers,
         )
+    n_used = (n_rows + 63) // 64  # the rest of the words belong to no row
     column, threshold = program.question_column, program.question_threshold
     kind, which, slot = (
         program.question_kind,
@@ -408,7 +425,7 @@ def _ask_all(
     for q in range(program.chain_offsets[n_chains], column.shape[0]):
         first, start = column[q] * 64 * words, slot[q] * words
         if kind[q] <= MISSING_LEFT:
-            _ask(values, first, threshold[q], kind[q], n_words, answers, start)
+            _ask(values, first, threshold[q], kind[q], n_used, answers, start)
         else:
             _ask_special(
                 values,
@@ -417,7 +434,7 @@ def _ask_all(
                 kind[q],
                 which[q],
                 categories,
-                n_words,
+                n_used,
                 answers,
                 start,
             )
@@ -685,7 +702,7 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
                 _payloads_of_planes(
                     0 if is_listed[tree] else first_payload[tree],
                     n_planes[tree],
-                    n_words,
+                    (n + 63) // 64,
                     words,
                     planes,
                     payload,

@@ -257,7 +257,8 @@ class StagedEngine:
         dtype = rows.dtype.type
         by_row = self.forest.engine.row_arguments(dtype)
         place = np.arange(len(rows))
-        totals = np.tile(self._start, (len(rows), 1))
+        totals = np.empty((len(rows), len(self._start)))
+        totals[:] = self._start
         left = np.empty(len(rows), dtype=np.int64)
         for k, step in enumerate(self._steps[1:]):
             if len(rows) < MIN_BLOCK_ROWS and by_row is not None:
