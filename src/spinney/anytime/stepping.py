@@ -13,7 +13,7 @@ from spinney.anytime.slices import Slices
 from spinney.anytime.sums import ClassSums, class_sums
 from spinney.forest import Forest
 from spinney.runtime.engine import in_threads, threads_for
-from spinney.runtime.kernels import BLOCK_UNIT, MIN_BLOCK_ROWS
+from spinney.runtime.kernels import BLOCK_UNIT, MIN_BLOCK_ROWS, find_codes
 from spinney.runtime.layout import Layout
 from spinney.runtime.words import WORD
 
@@ -249,6 +249,12 @@ class Stepper:
             if n_new and not block.is_turned:
                 load_columns(block.rows, block.columns)
                 block.is_turned = True
+            # All questions are asked at once if most trees are about to be sliced.
+            if 2 * n_new > len(block.is_known):
+                is_new = block.is_sliced & ~block.is_known & (after > before)
+                layout = self.forest.engine.layout(block.rows.dtype.type)
+                find_codes(block.columns, len(block.rows), layout, is_new, block.place)
+                block.is_known |= is_new
             if n_sliced:
                 step_sliced(  # type: ignore[call-arg]
                     block.columns,

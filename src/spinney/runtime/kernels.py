@@ -772,3 +772,67 @@ def find_payloads(X, layout, block, payloads):
     table = np.empty((0, 1), dtype=np.float64)
     none = np.empty(0, dtype=np.int64)
     _evaluate(X, layout, block, table, none, table, payloads)
+
+
+@njit(cache=True, nogil=True)
+def find_codes(columns, n_rows, layout, is_wanted, codes):
+    """Write the code of the leaf of each row in some of the trees that are sliced.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n_columns, n_padded), dtype of the rows
+        A block of rows, column after column; `n_padded` is a multiple of `BLOCK_UNIT`.
+    n_rows : int
+        How many of them there are.
+    layout : Layout
+        The forest.
+    is_wanted : ndarray of shape (n_trees,), dtype=bool
+        Which trees.
+    codes : ndarray of shape (n_trees, n_rows), dtype=uint32
+        Overwritten for these trees.
+    """
+    sliced, program = layout.sliced, layout.program
+    run_offsets, run_kind = program.run_offsets, program.run_kind
+    run_end, operations = program.run_end, program.operations
+    all_planes = sliced.n_planes
+    words = columns.shape[1] // 64
+    n_words = (n_rows + BLOCK_UNIT - 1) // BLOCK_UNIT * STRIDE
+    n_questions = program.question_slot.shape[0]
+    answers = _aligned_words((n_questions + 1) * words)
+    answers[n_questions * words :] = u(0)
+    sets = _aligned_words(program.n_places * words)
+    planes = _aligned_words(16 * words)
+    rank = np.empty(64 * words, dtype=np.uint32)
+    last_row = np.empty(n_questions + 1, dtype=np.uint32)
+    code = np.empty(64 * words, dtype=np.int32)
+    _ask_all(
+        program,
+        n_rows,
+        n_words,
+        words,
+        columns.reshape(-1),
+        layout.categories,
+        rank,
+        last_row,
+        answers,
+    )
+    for tree in range(is_wanted.shape[0]):
+        if not is_wanted[tree]:
+            continue
+        n_planes = all_planes[tree]
+        _slice_tree(
+            run_offsets[tree],
+            run_offsets[tree + 1],
+            run_kind,
+            run_end,
+            operations,
+            n_planes,
+            n_words,
+            words,
+            answers,
+            sets,
+            planes,
+        )
+        _payloads_of_planes(0, n_planes, (n_rows + 63) // 64, words, planes, code, 0)
+        for r in range(u(n_rows)):
+            codes[tree, r] = code[r]
