@@ -338,7 +338,6 @@ def _rank(values, first, n_rows, threshold, begin, end, rank):
             below = threshold[u(place) + u(half - 1)] < values[u(first) + r]
             rank[r] = place + np.uint32(half) * np.uint32(below)
         n_left -= half
-    return
 
 
 @njit(cache=True, nogil=True)
