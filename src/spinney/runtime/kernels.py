@@ -361,6 +361,7 @@ def _ask_chain(
     _rank(values, first, n_rows, program.question_threshold, begin, end, rank)
     for q in range(u(begin), u(end + 1)):
         last_row[q] = 0
+    is_nan = np.zeros(n_words, dtype=np.uint64)  # a bit per row
     any_nan = False
     for r in range(u(n_rows)):
         q = u(rank[r])
@@ -368,6 +369,7 @@ def _ask_chain(
         last_row[q] = r + u(1)
         x = values[u(first) + r]
         any_nan |= x != x
+        is_nan[r >> u(6)] |= u(x != x) << (r & u(63))
     before = u(slot[begin] * words)
     for w in range(before, before + u(n_words)):
         answers[w] = ~u(0)
@@ -385,13 +387,11 @@ def _ask_chain(
             answers[start + (row >> u(6))] ^= u(1) << (row & u(63))
             row = u(rank[row])
     if any_nan:
-        for r in range(u(n_rows)):
-            x = values[u(first) + r]
-            if x != x:
-                for q in range(u(begin), u(end)):
-                    if kind[q] != MISSING_LEFT:
-                        start = u(slot[q]) * u(words)
-                        answers[start + (r >> u(6))] |= u(1) << (r & u(63))
+        for q in range(u(begin), u(end)):
+            if kind[q] != MISSING_LEFT:
+                start = u(slot[q]) * u(words)
+                for w in range(u(n_words)):
+                    answers[start + w] |= is_nan[w]
 
 
 @njit(cache=True, nogil=True)
@@ -416,11 +416,8 @@ def _ask_all(
         )
     n_used = (n_rows + 63) // 64  # the rest of the words belong to no row
     column, threshold = program.question_column, program.question_threshold
-    kind, which, slot = (
-        program.question_kind,
-        program.question_set,
-        program.question_slot,
-    )
+    kind, which = program.question_kind, program.question_set
+    slot = program.question_slot
     for q in range(program.chain_offsets[n_chains], column.shape[0]):
         first, start = column[q] * 64 * words, slot[q] * words
         if kind[q] <= MISSING_LEFT:
