@@ -8,18 +8,27 @@ import numpy as np
 import pytest
 
 import strategies
-from spinney.runtime.planning import COST_COLUMN, COST_STAGE, plan_checks
+from spinney.runtime.planning import (
+    BATCH_ROWS,
+    COST_BATCH,
+    COST_COLUMN,
+    COST_ROW,
+    MORE_ROWS,
+    plan_checks,
+)
 from spinney.runtime.slicing import costs_of_first_trees
 
 
 def cost_of(forest, checks, left):
     """Modelled time of asking with these checks, stage by stage."""
     cost = costs_of_first_trees(forest)
-    n_columns = len(np.unique(forest.feature[forest.feature >= 0]))
     total = 0.0
     for start, end in pairwise([0, *checks, forest.n_trees]):
-        stage = cost[end - start] + COST_STAGE + COST_COLUMN * n_columns
-        total += (left[start] if start else 1.0) * stage
+        first = forest.feature[: forest.tree_offsets[end - start]]
+        n_columns = len(np.unique(first[first >= 0]))
+        per_row = cost[end - start] + COST_ROW + COST_COLUMN * n_columns
+        n_rows = BATCH_ROWS * (left[start] if start else 1.0) + MORE_ROWS
+        total += COST_BATCH + n_rows * per_row
     return total
 
 

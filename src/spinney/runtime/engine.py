@@ -26,6 +26,7 @@ from spinney.runtime.kernels import (
     find_payloads,
 )
 from spinney.runtime.layout import Layout, fits_32_bits, lay_out
+from spinney.runtime.loading import ALL_ROWS
 from spinney.runtime.row_kernels import class_of_row, score_rows
 
 if TYPE_CHECKING:
@@ -172,6 +173,7 @@ class Engine:
         def evaluate(start: int, end: int) -> None:
             add_trees(
                 rows[start:end],
+                ALL_ROWS,
                 layout,
                 block,
                 table,
@@ -320,10 +322,12 @@ class RowPredictor:
 
 def rows_per_block(layout: Layout, rows: NDArray[np.floating]) -> int:
     """Return how many rows of this width are evaluated tree by tree at a time."""
-    width = (len(layout.columns) + 1) * rows.itemsize
+    n_kept = len(layout.program.chain_column)
+    if not layout.sliced.is_sliced.all():
+        n_kept += len(layout.columns) + 1
     fitting = min(
         BLOCK_ROWS,
-        BLOCK_BYTES // width,
+        BLOCK_BYTES // (max(1, n_kept) * rows.itemsize),
         ANSWER_BYTES * 8 // (len(layout.program.question_slot) + 1),
     )
     return max(BLOCK_UNIT, fitting // BLOCK_UNIT * BLOCK_UNIT)

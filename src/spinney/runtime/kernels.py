@@ -17,6 +17,7 @@ from numba import njit
 
 from spinney.forest import ZERO_BAND
 from spinney.runtime.building import FINISH, KEEP, MARK
+from spinney.runtime.loading import find_windows, load_columns, load_rows
 from spinney.runtime.slicing import (
     CATEGORICAL,
     LOOK_AHEAD,
@@ -51,11 +52,12 @@ ANSWER_BYTES = 10_485_760
 # Questions between fetching the place of their answers and writing them.
 FETCH_AHEAD = 6
 
-# Rows whose columns are copied at a time.
-TILE_ROWS = 16
-
 # Rows whose answers are split in one step.
 BLOCK_UNIT = 64 * STRIDE
+
+# Numbers between two columns: were they a power of two apart, all of them would have to
+# share a few lines of the caches.
+APART = 16
 
 # Fewer rows are better taken one by one through eight trees at a time.
 MIN_BLOCK_ROWS = 48
@@ -91,52 +93,6 @@ def _goes_right(x, threshold, kind, words, start, end, rule):
     if kind & CATEGORICAL != 0:
         return not _in_set(x, words, start, end, rule)
     return x > threshold
-
-
-@njit(cache=True, nogil=True)
-def _load_rows(X, first, n_rows, columns, rows):
-    """Copy the columns in use of some rows; tell whether there is a NaN among them.
-
-    Each row is followed by minus infinity, the column that leaves look at.
-    """
-    n_columns = columns.shape[0]
-    stride = n_columns + 1
-    any_nan = False
-    for r in range(n_rows):
-        for c in range(n_columns):
-            x = X[first + r, columns[c]]
-            rows[r * stride + c] = x
-            any_nan |= x != x
-        rows[r * stride + n_columns] = -np.inf
-    return any_nan
-
-
-@njit(cache=True, nogil=True)
-def _load_columns(X, first, n_rows, columns, block, values):
-    """Copy the columns in use of some rows, column after column, `block` apart.
-
-    A few rows at a time: they stay in the nearest cache until their last column is
-    read. Eight of them are read before the first is written, because the processor
-    waits for rows, not for columns.
-    """
-    whole = n_rows // 8 * 8
-    for start in range(0, whole, TILE_ROWS):
-        end = min(start + TILE_ROWS, whole)
-        for c in range(columns.shape[0]):
-            column, shift = u(columns[c]), u(c * block)
-            for r in range(u(start), u(end), u(8)):
-                i, k = u(first) + r, shift + r
-                x0, x1 = X[i, column], X[i + u(1), column]
-                x2, x3 = X[i + u(2), column], X[i + u(3), column]
-                x4, x5 = X[i + u(4), column], X[i + u(5), column]
-                x6, x7 = X[i + u(6), column], X[i + u(7), column]
-                values[k], values[k + u(1)] = x0, x1
-                values[k + u(2)], values[k + u(3)] = x2, x3
-                values[k + u(4)], values[k + u(5)] = x4, x5
-                values[k + u(6)], values[k + u(7)] = x6, x7
-    for c in range(columns.shape[0]):
-        for r in range(u(whole), u(n_rows)):
-            values[u(c * block) + r] = X[u(first) + r, u(columns[c])]
 
 
 @njit(cache=True, nogil=True)
@@ -395,16 +351,14 @@ def _ask_chain(
 
 
 @njit(cache=True, nogil=True)
-def _ask_all(
-    program, n_rows, n_words, words, values, categories, rank, last_row, answers
+def _ask_chains(
+    program, n_rows, n_words, words, values, start, rank, last_row, answers
 ):
-    """Put all questions to a block of rows."""
-    n_chains = program.chain_column.shape[0]
-    for chain in range(n_chains):
-        first = program.chain_column[chain] * 64 * words
+    """Put the questions in chains to a block of rows."""
+    for chain in range(program.chain_column.shape[0]):
         _ask_chain(
             values,
-            first,
+            start[program.chain_column[chain]],
             n_rows,
             program,
             chain,
@@ -414,14 +368,24 @@ def _ask_all(
             last_row,
             answers,
         )
-    n_used = (n_rows + 63) // 64  # the rest of the words belong to no row
+
+
+@njit(cache=True, nogil=True)
+def _ask_others(
+    program, n_words, words, values, start, categories, first_word, answers
+):
+    """Put the questions that are asked by themselves to some rows of a block.
+
+    Their columns begin at `start` in `values`, their answers with the word
+    `first_word` of each.
+    """
     column, threshold = program.question_column, program.question_threshold
     kind, which = program.question_kind, program.question_set
     slot = program.question_slot
-    for q in range(program.chain_offsets[n_chains], column.shape[0]):
-        first, start = column[q] * 64 * words, slot[q] * words
+    for q in range(program.chain_offsets[-1], column.shape[0]):
+        first, place = start[column[q]], slot[q] * words + first_word
         if kind[q] <= MISSING_LEFT:
-            _ask(values, first, threshold[q], kind[q], n_used, answers, start)
+            _ask(values, first, threshold[q], kind[q], n_words, answers, place)
         else:
             _ask_special(
                 values,
@@ -430,9 +394,9 @@ def _ask_all(
                 kind[q],
                 which[q],
                 categories,
-                n_used,
+                n_words,
                 answers,
-                start,
+                place,
             )
 
 
@@ -614,12 +578,12 @@ def _add_four(table, payload, block, n_rows, total):
 
 
 @njit(cache=True, nogil=True)
-def _evaluate(X, layout, block, table, tree_output, total, payloads):
-    """Ask all trees about all rows, tree by tree over blocks of rows.
+def _evaluate(X, places, layout, block, table, tree_output, total, payloads):
+    """Ask all trees about some rows, tree by tree over blocks of rows.
 
-    Either `total` (n_rows, n_outputs) has the values of the trees added to it, in the
-    order of the trees, or `payloads` (n_rows, n_trees) is overwritten; the other one
-    has no rows.
+    `places` tells which rows of `X`, all if it is empty. Either `total` (n_rows,
+    n_outputs) has the values of the trees added to it, in the order of the trees, or
+    `payloads` (n_rows, n_trees) is overwritten; the other one has no rows.
     """
     walk, sliced, program = layout.walk, layout.sliced, layout.program
     categories = layout.categories
@@ -632,7 +596,7 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
     is_sliced, n_planes = sliced.is_sliced, sliced.n_planes
     first_code, first_payload = sliced.first_code, sliced.first_payload
     is_listed, leaf_of_code = sliced.is_listed, sliced.leaf_of_code
-    n_rows = X.shape[0]
+    n_rows = max(total.shape[0], payloads.shape[0])
     n_columns = layout.columns.shape[0]
     n_trees = walk.depth.shape[0]
     stride = u(n_columns + 1)
@@ -640,15 +604,29 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
     n_blocks = max(1, (n_rows + block - 1) // block)
     block = (n_rows + n_blocks - 1) // n_blocks
     block = max(1, (block + BLOCK_UNIT - 1) // BLOCK_UNIT) * BLOCK_UNIT
-    rows = np.empty(block * (n_columns + 1), dtype=X.dtype)
-    active = np.empty(block + 8, dtype=np.uint32)
-    node = np.empty(block + 8, dtype=np.uint32)
-    payload = np.empty(4 * block, dtype=np.int32)
     n_questions = sliced.question_column.shape[0]
     slicing = n_questions > 0 and n_rows >= MIN_BLOCK_ROWS
     words = block // 64 if slicing else 0
     walking = not slicing or not is_sliced.all()
-    values = np.empty(64 * words * n_columns, dtype=X.dtype)
+    rows = np.empty(block * (n_columns + 1) if walking else 0, dtype=X.dtype)
+    active = np.empty(block + 8, dtype=np.uint32)
+    node = np.empty(block + 8, dtype=np.uint32)
+    payload = np.empty(4 * block, dtype=np.int32)
+    # Columns of chains are kept for all rows of a block, others for a few at a time:
+    # they are compared at once, and never leave the nearest caches.
+    start = np.full(n_columns + 1, -1, dtype=np.int64)
+    room = 0
+    for column in program.chain_column:
+        start[column] = room
+        room += block + APART
+    is_chained = start >= 0
+    for column in range(n_columns + 1):
+        if not is_chained[column]:
+            start[column] = room
+            room += BLOCK_UNIT + APART
+    values = np.empty(room if slicing else 0, dtype=X.dtype)
+    begins, members = find_windows(layout.columns, X.shape[1])
+    targets = np.empty(members.size, dtype=np.uint64)
     answers = _aligned_words((n_questions + 1) * words)
     answers[n_questions * words :] = u(0)
     sets = _aligned_words(program.n_places * words)
@@ -662,15 +640,39 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
         n = min(block, n_rows - first)
         missing = False
         if walking:
-            missing = _load_rows(X, first, n, layout.columns, rows)
+            missing = load_rows(X, places, first, n, layout.columns, rows)
         n_words = (n + BLOCK_UNIT - 1) // BLOCK_UNIT * STRIDE
         if slicing:
-            _load_columns(X, first, n, layout.columns, block, values)
-            _ask_all(
-                program, n, n_words, words, values, categories, rank, last_row, answers
+            for part in range(0, n, BLOCK_UNIT):
+                n_part = min(BLOCK_UNIT, n - part)
+                here = start + part * is_chained
+                load_columns(
+                    X,
+                    places,
+                    first + part,
+                    n_part,
+                    layout.columns,
+                    begins,
+                    members,
+                    here,
+                    values,
+                    targets,
+                )
+                _ask_others(
+                    program,
+                    (n_part + 63) // 64,
+                    words,
+                    values,
+                    here,
+                    categories,
+                    part // 64,
+                    answers,
+                )
+            _ask_chains(
+                program, n, n_words, words, values, start, rank, last_row, answers
             )
         for tree in range(n_trees):
-            start = tree % 4 * block
+            begin = tree % 4 * block
             if slicing and is_sliced[tree]:
                 if is_listed[tree] and adding:
                     # Wanted when the tree has been sliced.
@@ -678,9 +680,9 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
                     for k in range(u(0), size, u(32)):
                         fetch_words(leaf_of_code, u(first_code[tree]) + k)
                     width = u(table.shape[1])
-                    begin = u(first_payload[tree]) * width
+                    first_entry = u(first_payload[tree]) * width
                     end = u(first_payload[tree + 1]) * width
-                    for k in range(begin, end, u(8)):
+                    for k in range(first_entry, end, u(8)):
                         fetch_words(entries, k)
                 _slice_tree(
                     run_offsets[tree],
@@ -702,28 +704,28 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
                     words,
                     planes,
                     payload,
-                    start,
+                    begin,
                 )
                 if is_listed[tree]:
                     code, leaf = u(first_code[tree]), first_payload[tree]
-                    for r in range(u(start), u(start + n)):
+                    for r in range(u(begin), u(begin + n)):
                         payload[r] = leaf + leaf_of_code[code + u(payload[r])]
             elif walk.is_special:
-                ends = payload[start : start + n]
+                ends = payload[begin : begin + n]
                 _walk_special(rows, stride, n, walk, categories, tree, ends)
             else:
-                ends = payload[start : start + n]
+                ends = payload[begin : begin + n]
                 _walk_tree(rows, stride, n, walk, tree, missing, active, node, ends)
             if not adding:
                 for r in range(n):
-                    payloads[first + r, tree] = payload[start + r]
+                    payloads[first + r, tree] = payload[begin + r]
             elif by_four and tree % 4 == 3:
                 _add_four(table, payload, block, n, total[first : first + n])
             elif not by_four or tree >= n_trees // 4 * 4:
                 _add(
                     table,
                     payload,
-                    start,
+                    begin,
                     n,
                     tree_output[tree],
                     total[first : first + n],
@@ -731,13 +733,15 @@ def _evaluate(X, layout, block, table, tree_output, total, payloads):
 
 
 @njit(cache=True, nogil=True)
-def add_trees(X, layout, block, table, tree_output, total):
+def add_trees(X, places, layout, block, table, tree_output, total):
     """Add what each tree says to the raw scores.
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_features), float32 or float64
+    X : ndarray of shape (n_all_rows, n_features), float32 or float64
         Rows, of the type that `layout` is for.
+    places : ndarray of shape (n_rows,) or (0,), dtype=int64
+        Which of them to ask about; if there are none, all.
     layout : Layout
         The forest.
     block : int
@@ -749,9 +753,8 @@ def add_trees(X, layout, block, table, tree_output, total):
     total : ndarray of shape (n_rows, n_outputs), dtype of `table`
         Added to, one tree after another.
     """
-    _evaluate(
-        X, layout, block, table, tree_output, total, np.empty((0, 0), dtype=np.int32)
-    )
+    payloads = np.empty((0, 0), dtype=np.int32)
+    _evaluate(X, places, layout, block, table, tree_output, total, payloads)
 
 
 @njit(cache=True, nogil=True)
@@ -767,7 +770,7 @@ def find_payloads(X, layout, block, payloads):
     """
     table = np.empty((0, 1), dtype=np.float64)
     none = np.empty(0, dtype=np.int64)
-    _evaluate(X, layout, block, table, none, table, payloads)
+    _evaluate(X, none, layout, block, table, none, table, payloads)
 
 
 @njit(cache=True, nogil=True)
@@ -801,17 +804,11 @@ def find_codes(columns, n_rows, layout, is_wanted, codes):
     rank = np.empty(64 * words, dtype=np.uint32)
     last_row = np.empty(n_questions + 1, dtype=np.uint32)
     code = np.empty(64 * words, dtype=np.int32)
-    _ask_all(
-        program,
-        n_rows,
-        n_words,
-        words,
-        columns.reshape(-1),
-        layout.categories,
-        rank,
-        last_row,
-        answers,
-    )
+    values = columns.reshape(-1)
+    start = np.arange(columns.shape[0]) * columns.shape[1]
+    n_used = (n_rows + 63) // 64  # the rest of the words belong to no row
+    _ask_others(program, n_used, words, values, start, layout.categories, 0, answers)
+    _ask_chains(program, n_rows, n_words, words, values, start, rank, last_row, answers)
     for tree in range(is_wanted.shape[0]):
         if not is_wanted[tree]:
             continue

@@ -1,9 +1,9 @@
 """Choose after which trees to look whether rows may leave.
 
-A look costs time: the rows that stay are put together anew, and the trees of a short
-stage share few questions. So the checks are chosen that make the expected time least,
-by a model of the time that depends on nothing but the forest: the same forest and the
-same rows give the same checks on every machine.
+A look costs time: a stage has to be begun, its rows are read again, and the trees of a
+short stage share few questions. So the checks are chosen that make the expected time of
+a batch least, by a model of the time that depends on nothing but the forest: the same
+forest and the same rows give the same checks on every machine.
 """
 
 from __future__ import annotations
@@ -18,9 +18,13 @@ from spinney.runtime.slicing import costs_of_first_trees
 if TYPE_CHECKING:
     from spinney.forest import Forest
 
-# Measured, in nanoseconds per row: what a stage costs beside its trees, and how much
-# more for every column in use.
-COST_STAGE, COST_COLUMN = 6.0, 0.6
+# Measured, in nanoseconds: what a stage costs beside its trees, for a batch, for each
+# row, and for each row and column in use.
+COST_BATCH, COST_ROW, COST_COLUMN = 40_000.0, 6.0, 0.6
+
+# The batches that checks are chosen for. Rows are asked by the hundred, and a stage of
+# fewer costs as if it had some more.
+BATCH_ROWS, MORE_ROWS = 10_000, 128
 
 
 def plan_checks(
@@ -45,14 +49,16 @@ def plan_checks(
     steps = np.concatenate([[0], np.asarray(steps, dtype=np.int64), [forest.n_trees]])
     left = np.concatenate([[1.0], np.asarray(undecided, dtype=np.float64), [0.0]])
     # Any stage of so many trees is taken to cost what the first so many do.
-    n_columns = len(np.unique(forest.feature[forest.feature >= 0]))
-    cost = costs_of_first_trees(forest) + COST_STAGE + COST_COLUMN * n_columns
+    cost = costs_of_first_trees(forest) + COST_ROW
+    cost += COST_COLUMN * _columns_of_first_trees(forest)
+    n_rows = BATCH_ROWS * left + MORE_ROWS
     # The cheapest way from no tree to all of them, where a stage costs its time for
     # the rows that are left when it begins.
     best = np.zeros(len(steps))
     came_from = np.zeros(len(steps), dtype=np.int64)
     for end in range(1, len(steps)):
-        ways = best[:end] + left[:end] * cost[steps[end] - steps[:end]]
+        n_trees = steps[end] - steps[:end]
+        ways = best[:end] + COST_BATCH + n_rows[:end] * cost[n_trees]
         came_from[end] = int(ways.argmin())
         best[end] = ways[came_from[end]]
     checks = []
@@ -61,3 +67,12 @@ def plan_checks(
         checks.append(int(steps[at]))
         at = int(came_from[at])
     return np.array(checks[::-1], dtype=np.int64)
+
+
+def _columns_of_first_trees(forest: Forest) -> NDArray[np.int64]:
+    """Return how many columns the first 0, 1, ..., all trees look at."""
+    inner = np.flatnonzero(forest.feature >= 0)
+    _, first = np.unique(forest.feature[inner], return_index=True)
+    tree = np.searchsorted(forest.tree_offsets, inner[first], side="right") - 1
+    n_new = np.bincount(tree, minlength=forest.n_trees)
+    return np.concatenate([[0], np.cumsum(n_new)])

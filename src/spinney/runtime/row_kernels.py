@@ -289,15 +289,16 @@ def _final_verdict(totals, r, positive_from, tolerance):
 
 
 @njit(cache=True, nogil=True)
-def settle_block(totals, place, kind, k, step, bounds, stops, classes, counts, left):
+def settle_block(totals, place, kind, k, step, bounds, stops, classes, counts):
     """Let the rows of a block leave that a check allows to.
 
     Parameters
     ----------
     totals : ndarray of shape (n_rows, n_outputs)
-        Sums of the rows of the block.
+        Sums of the rows of the block. Those of the rows that stay move to the front.
     place : ndarray of shape (n_rows,), dtype=int64
-        Where in `classes` and `counts` the answers of each row belong.
+        Where in `classes` and `counts` the answers of each row belong. Those of the
+        rows that stay move to the front.
     kind : int
         Part of an `ExitRule`, like `bounds` and `stops`.
     k : int
@@ -308,31 +309,35 @@ def settle_block(totals, place, kind, k, step, bounds, stops, classes, counts, l
         Parts of an `ExitRule`.
     classes, counts : ndarray, dtype=int32
         Overwritten: the class of rows that leave, -1 for those that stay, and `step`.
-    left : ndarray of shape (n_rows,), dtype=int64
-        Overwritten with the indices of the rows that stay.
 
     Returns
     -------
     n_left : int
         How many rows stay.
     """
-    # Answers are written for rows that stay, too, and overwritten when they leave: that
-    # costs less than a branch.
+    # Answers are written for rows that stay, too, and overwritten when they leave, and
+    # rows that leave are moved as well, to be overwritten by the next: that costs less
+    # than a branch.
     n_left = u(0)
     if kind == BETWEEN:
         lower, upper = bounds[0, k], bounds[1, k]
         for r in range(u(totals.shape[0])):
-            answer = _side(totals[r, u(0)], lower, upper)
-            classes[u(place[r])] = answer
-            counts[u(place[r])] = step
-            left[n_left] = r
+            total, at = totals[r, u(0)], place[r]
+            answer = _side(total, lower, upper)
+            classes[u(at)] = answer
+            counts[u(at)] = step
+            totals[n_left, u(0)] = total
+            place[n_left] = at
             n_left += u(answer < 0)
         return np.int64(n_left)
     for r in range(u(totals.shape[0])):
         answer = _verdict(kind, k, totals, r, bounds, stops)
-        classes[u(place[r])] = answer
-        counts[u(place[r])] = step
-        left[n_left] = r
+        at = place[r]
+        classes[u(at)] = answer
+        counts[u(at)] = step
+        for v in range(u(totals.shape[1])):
+            totals[n_left, v] = totals[r, v]
+        place[n_left] = at
         n_left += u(answer < 0)
     return np.int64(n_left)
 
@@ -383,7 +388,7 @@ def settle_rows(
     classes,
     counts,
 ):
-    """Ask a few rows, one after another, until each may leave.
+    """Ask a few rows of `X`, those at `place`, until each may leave.
 
     Eight trees are asked at once, which takes hardly longer than one: the checks among
     them are made afterwards, in order, and the row leaves at the first that allows it.
@@ -412,8 +417,8 @@ def settle_rows(
     n_trees = root.shape[0]
     n_checks = checks.shape[0]
     n_values = table.shape[1]
-    for r in range(X.shape[0]):
-        missing = _load_row(X, r, columns, used)
+    for r in range(place.shape[0]):
+        missing = _load_row(X, place[r], columns, used)
         tree = checks[first_check - 1] if first_check > 0 else 0
         k = first_check
         answer = -1

@@ -19,6 +19,7 @@ from spinney.runtime.engine import (
     threads_for,
 )
 from spinney.runtime.kernels import MIN_BLOCK_ROWS, add_trees
+from spinney.runtime.loading import ALL_ROWS
 from spinney.runtime.row_kernels import (
     BETWEEN,
     BY_COUNT,
@@ -259,9 +260,9 @@ class StagedEngine:
         place = np.arange(len(rows))
         totals = np.empty((len(rows), len(self._start)))
         totals[:] = self._start
-        left = np.empty(len(rows), dtype=np.int64)
+        places = ALL_ROWS
         for k, step in enumerate(self._steps[1:]):
-            if len(rows) < MIN_BLOCK_ROWS and by_row is not None:
+            if len(place) < MIN_BLOCK_ROWS and by_row is not None:
                 settle_rows(  # type: ignore[call-arg]
                     rows,
                     *by_row[:-1],
@@ -276,7 +277,7 @@ class StagedEngine:
                 )
                 return
             arguments = self._stage_arguments(dtype)[k]
-            add_trees(rows, *arguments, totals)  # type: ignore[call-arg]
+            add_trees(rows, places, *arguments, totals)  # type: ignore[call-arg]
             if step == self.forest.n_trees:
                 break
             n_left = settle_block(
@@ -289,16 +290,12 @@ class StagedEngine:
                 rule.stops,
                 classes,
                 counts,
-                left,
             )
             if n_left == 0:
                 return
-            if n_left < len(rows):
-                stay = left[:n_left]
-                rows = rows.take(stay, axis=0)
-                rows.flags.writeable = False
-                totals = totals.take(stay, axis=0)
-                place = place.take(stay)
+            if n_left < len(place):
+                totals, place = totals[:n_left], place[:n_left]
+                places = place
         finish_block(totals, place, self.forest.n_trees, *self._ends, classes, counts)
 
     def predictor(

@@ -20,6 +20,9 @@ WORD = 64
 # Words that are split at a time: as many as two vectors of a current processor hold.
 STRIDE = 8
 
+# Rows and columns that change places in one step.
+EIGHT = 8
+
 ZERO = ir.Constant(ir.IntType(32), 0)
 
 _function: Any = get_or_insert_function  # Numba does not tell its types
@@ -273,6 +276,77 @@ def _fetch(_context: Any, words: Any, start: Any) -> Any:
 # ------------------------------------------------------------------ turning
 
 
+@intrinsic
+def _turn_eight(
+    _context: Any,
+    rows: Any,
+    begins: Any,
+    column: Any,
+    values: Any,
+    targets: Any,
+    first: Any,
+    shift: Any,
+) -> Any:
+    index = types.uint64
+    signature = types.void(rows, begins, index, values, targets, index, index)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number = signature.args[0].dtype
+        vector = ir.VectorType(context.get_value_type(number), EIGHT)
+        align = number.bitwidth // 8
+
+        def entry(array: int, at: Any) -> Any:
+            kind = signature.args[array]
+            where = _pointer_to(
+                context, builder, kind, args[array], at, ir.IntType(WORD)
+            )
+            return builder.load(where, align=8)
+
+        def numbered(start: Any, k: int) -> Any:
+            return builder.add(start, ir.Constant(ir.IntType(WORD), k))
+
+        zero = ir.Constant(ir.IntType(WORD), 0)
+        lines = []
+        for k in range(EIGHT):
+            start = builder.add(entry(1, numbered(zero, k)), args[2])
+            where = _pointer_to(
+                context, builder, signature.args[0], args[0], start, vector
+            )
+            lines.append(builder.load(where, align=align))
+        for k, line in enumerate(_turned(builder, lines)):
+            start = builder.add(entry(4, numbered(args[5], k)), args[6])
+            where = _pointer_to(
+                context, builder, signature.args[3], args[3], start, vector
+            )
+            builder.store(line, where, align=align)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _turned(builder: Any, lines: list[Any]) -> list[Any]:
+    """Return the columns of a square of vectors.
+
+    Squares of one, two and four numbers beside the diagonal change places in turn.
+    """
+    n = len(lines)
+    size = 1
+    while size < n:
+        # Where each number comes from: below n from the first vector, else the second.
+        upper = [k if not k & size else n + (k ^ size) for k in range(n)]
+        lower = [k | size if not k & size else n + k for k in range(n)]
+        turned = list(lines)
+        for i in range(n):
+            if not i & size:
+                pair = lines[i], lines[i | size]
+                for place, source in ((i, upper), (i | size, lower)):
+                    mask = ir.Constant(ir.VectorType(ir.IntType(32), n), source)
+                    turned[place] = builder.shuffle_vector(*pair, mask)
+        lines = turned
+        size *= 2
+    return lines
+
+
 def _turning(n_planes: int) -> Any:
     """Return an intrinsic ``(planes, word, apart, codes, start, first) -> None``."""
 
@@ -327,6 +401,21 @@ def _turning(n_planes: int) -> Any:
         return signature, generate
 
     return intrinsic(typer)
+
+
+def _plain_turn_eight(
+    rows: Any,
+    begins: Any,
+    column: Any,
+    values: Any,
+    targets: Any,
+    first: Any,
+    shift: Any,
+) -> None:
+    for j in range(EIGHT):
+        target = int(targets[int(first) + j]) + int(shift)
+        for k in range(EIGHT):
+            values[target + k] = rows[int(begins[k]) + int(column) + j]
 
 
 def _plain_turning(n_planes: int) -> Any:
@@ -458,3 +547,8 @@ codes_of_6_planes = _turn(6)
 codes_of_8_planes = _turn(8)
 codes_of_10_planes = _turn(10)
 codes_of_16_planes = _turn(16)
+
+# (rows, begins, column, values, targets, first, shift): the eight columns from `column`
+# on of eight rows, which begin at `begins` in `rows`, are written to `values`: each as
+# eight numbers, `shift` behind the next of the `targets` from `first` on.
+turn_eight = _turn_eight if _compiled else _plain_turn_eight

@@ -334,7 +334,6 @@ class CallingPolicy:
         counts = np.zeros(n_rows, dtype=np.int32)
         place = np.arange(n_rows)
         totals = np.zeros((n_rows, voters.n_sums))
-        room = np.empty(n_rows, dtype=np.int64)
         check_at = {int(step): k for k, step in enumerate(rule.checks)}
         rows = X
         for step, voter in enumerate(self.order, start=1):
@@ -354,11 +353,9 @@ class CallingPolicy:
                 rule.stops,
                 classes,
                 counts,
-                room,
             )
             if n_left < len(place):
-                left = room[:n_left]
-                totals, place = totals[left], place[left]
+                totals, place = totals[:n_left], place[:n_left]
                 rows = _safe_indexing(X, place)
         if len(place):
             self._finish(X, totals, place, classes, counts)

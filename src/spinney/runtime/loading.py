@@ -1,0 +1,121 @@
+"""Kernels that copy what a forest looks at from rows to where it is compared.
+
+The same rules as in `kernels` apply: validated, C-contiguous arrays, unsigned indices.
+`places` tells which rows of `X` are meant, one after another; with no entries at all
+they are the rows of `X` themselves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from spinney.runtime.words import EIGHT, turn_eight
+
+u = np.uint64
+
+# For `places`.
+ALL_ROWS = np.empty(0, dtype=np.int64)
+
+
+@njit(cache=True, nogil=True)
+def _place_of(places, r):
+    """Return where in `X` the row `r` is."""
+    return u(places[r]) if places.shape[0] > 0 else r
+
+
+@njit(cache=True, nogil=True)
+def load_rows(X, places, first, n_rows, columns, rows):
+    """Copy the columns in use of some rows; tell whether there is a NaN among them.
+
+    Each row is followed by minus infinity, the column that leaves look at.
+    """
+    n_columns = columns.shape[0]
+    stride = n_columns + 1
+    any_nan = False
+    for r in range(n_rows):
+        i = _place_of(places, u(first + r))
+        for c in range(n_columns):
+            x = X[i, u(columns[c])]
+            rows[r * stride + c] = x
+            any_nan |= x != x
+        rows[r * stride + n_columns] = -np.inf
+    return any_nan
+
+
+@njit(cache=True, nogil=True)
+def find_windows(columns, n_features):
+    """Cover the columns in use with windows of eight neighbours each.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n_columns,), dtype=int64
+        The columns in use, ascending.
+    n_features : int
+        Length of a row. No window fits into fewer than eight.
+
+    Returns
+    -------
+    begins : ndarray of shape (n_windows,), dtype=uint64
+        The first column of each window.
+    members : ndarray of shape (n_windows, 8), dtype=int64
+        The numbers of its columns among those in use, `n_columns` for all others.
+    """
+    n_columns = columns.shape[0]
+    begins = np.empty(n_columns, dtype=np.uint64)
+    members = np.full((n_columns, EIGHT), n_columns, dtype=np.int64)
+    n_windows, c = 0, 0
+    while n_features >= EIGHT and c < n_columns:
+        begin = min(columns[c], n_features - EIGHT)
+        begins[n_windows] = begin
+        while c < n_columns and columns[c] < begin + EIGHT:
+            members[n_windows, columns[c] - begin] = c
+            c += 1
+        n_windows += 1
+    return begins[:n_windows], members[:n_windows]
+
+
+@njit(cache=True, nogil=True)
+def load_columns(
+    X, places, first, n_rows, columns, begins, members, start, values, targets
+):
+    """Copy the columns in use of some rows, column after column.
+
+    Eight rows and eight neighbouring columns are turned at a time.
+
+    Parameters
+    ----------
+    X, places
+        All rows, and which are meant.
+    first, n_rows : int
+        Which of these to copy.
+    columns : ndarray of shape (n_columns,), dtype=int64
+        The columns in use.
+    begins, members
+        Of `find_windows`.
+    start : ndarray of shape (n_columns + 1,), dtype=int64
+        Where in `values` each column goes. There must be room for the next multiple of
+        eight rows, also at the last place, which is for columns not in use.
+    values : ndarray, dtype of `X`
+        Written to.
+    targets : scratch of shape (n_windows * 8,), dtype=uint64
+    """
+    n_windows = begins.shape[0]
+    if n_windows == 0:
+        for r in range(u(n_rows)):
+            i = _place_of(places, u(first) + r)
+            for c in range(columns.shape[0]):
+                values[u(start[c]) + r] = X[i, u(columns[c])]
+        return
+    for k in range(n_windows):
+        for j in range(EIGHT):
+            targets[EIGHT * k + j] = start[members[k, j]]
+    width, rows = u(X.shape[1]), X.reshape(-1)
+    row_begins = np.empty(EIGHT, dtype=np.uint64)
+    for r in range(u(0), u(n_rows), u(EIGHT)):
+        for k in range(u(EIGHT)):
+            # Behind the last row it is taken again, for nobody to look at.
+            which = u(first) + min(r + k, u(n_rows - 1))
+            row_begins[k] = _place_of(places, which) * width
+        for k in range(u(n_windows)):
+            turn_eight(rows, row_begins, begins[k], values, targets, u(EIGHT) * k, r)
