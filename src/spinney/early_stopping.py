@@ -53,7 +53,7 @@ class EarlyStoppingClassifier(EnsembleClassifier, ABC):
             Number of trees (or other voters) asked for each row.
         """
         classes, counts = self._ask(self._rows(X))
-        return self.classes_[classes], counts
+        return self.classes_.take(classes), counts
 
     @abstractmethod
     def _ask(self, rows: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:

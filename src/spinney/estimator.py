@@ -169,7 +169,8 @@ class EnsembleClassifier(
 
     def _rows(self, X: Any) -> NDArray[np.floating]:
         """Return rows to be answered as `forest_` takes them, or say what is wrong."""
-        check_is_fitted(self)
+        if not hasattr(self, "forest_"):  # the check itself takes longer than this
+            check_is_fitted(self)
         if self._is_plain(X):
             return self.forest_.engine.rows(X)
         if self._takes_as_is(X):

@@ -271,7 +271,7 @@ class Forest:
         """
         raw = self.engine.raw(X, n_jobs)
         if self.classes is not None:
-            return self.classes[self.winners(raw)]
+            return self.classes.take(self.winners(raw))
         answers = exponential(raw) if self.link == "exp" else raw
         return answers[:, 0] if self.n_outputs == 1 else answers
 

@@ -93,9 +93,11 @@ class Policy:
         reach += float(np.abs(scoring.base_score).max())
         n_added = forest.n_trees + 2
         if forest.aggregation == "sum" and forest.n_outputs == 1:
-            # What the forest rounds, and what is rounded here in another order.
+            # What the forest rounds, and what is rounded here in another order. Errors
+            # of errors are smaller by the precision times the number of trees.
             ours = float(np.finfo(np.float64).eps) * n_added * reach
-            tolerance = precision * _sum_of_partial_sums(forest) + ours
+            rounding = 0.5 * precision * (1.0 + 4.0 * n_added * precision)
+            tolerance = rounding * _sum_of_partial_sums(forest) + ours
         else:
             tolerance = 4.0 * n_added * precision * reach
         if forest.decides_by == "probability":
@@ -127,14 +129,12 @@ class Policy:
         counts : ndarray of shape (n_rows,), dtype=int32
             Number of trees asked.
         """
-        rows = self.forest.engine.rows(X)
-        classes, counts = self._engine.ask(rows, n_jobs)
-        answers = classes.astype(np.intp)
-        close = np.flatnonzero(classes < 0)
-        if len(close):
-            raw = self.forest.engine.raw(rows[close], n_jobs)
-            answers[close] = self.forest.winners(raw)
-        return answers, counts
+        classes, counts = self._engine.ask(X, n_jobs)
+        if classes.min(initial=0) < 0:
+            close = np.flatnonzero(classes < 0)
+            rows = self.forest.engine.rows(X)[close]
+            classes[close] = self.forest.winners(self.forest.engine.raw(rows, n_jobs))
+        return classes, counts
 
     def predictor(self) -> RowPredictor:
         """Return a thin callable that answers one row at a time, for serving.
@@ -164,9 +164,9 @@ def _sum_of_partial_sums(forest: Forest) -> float:
     """Return how large the sums on the way to a close call can be, all together.
 
     Every addition is off by at most half the precision times its outcome, and every
-    value by as much as it is rounded; twice that leaves room for errors of errors. For
-    a row whose sum comes out near the border, what was added before cannot be larger
-    than what is still to come and the border itself.
+    value by as much as it is rounded. For a row whose sum comes out near the border,
+    what was added before cannot be larger than what is still to come and the border
+    itself.
     """
     largest = _largest_values(forest)
     base = float(np.abs(forest.base_score[0]))

@@ -253,7 +253,9 @@ class Stepper:
             if 2 * n_new > len(block.is_known):
                 is_new = block.is_sliced & ~block.is_known & (after > before)
                 layout = self.forest.engine.layout(block.rows.dtype.type)
-                find_codes(block.columns, len(block.rows), layout, is_new, block.place)
+                find_codes(
+                    block.columns, len(block.rows), layout.forms, is_new, block.place
+                )
                 block.is_known |= is_new
             if n_sliced:
                 step_sliced(  # type: ignore[call-arg]

@@ -174,7 +174,7 @@ class Engine:
             add_trees(
                 rows[start:end],
                 ALL_ROWS,
-                layout,
+                layout.forms,
                 block,
                 table,
                 self.tree_output,
@@ -198,7 +198,7 @@ class Engine:
         payloads = np.empty((len(rows), self.forest.n_trees), dtype=np.int32)
 
         def evaluate(start: int, end: int) -> None:
-            find_payloads(rows[start:end], layout, block, payloads[start:end])
+            find_payloads(rows[start:end], layout.forms, block, payloads[start:end])
 
         in_threads(evaluate, len(rows), threads_for(len(rows), n_jobs))
         return payloads, layout
@@ -323,7 +323,7 @@ class RowPredictor:
 def rows_per_block(layout: Layout, rows: NDArray[np.floating]) -> int:
     """Return how many rows of this width are evaluated tree by tree at a time."""
     n_kept = len(layout.program.chain_column)
-    if not layout.sliced.is_sliced.all():
+    if not layout.program.is_sliced.all():
         n_kept += len(layout.columns) + 1
     fitting = min(
         BLOCK_ROWS,

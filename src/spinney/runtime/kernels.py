@@ -578,33 +578,32 @@ def _add_four(table, payload, block, n_rows, total):
 
 
 @njit(cache=True, nogil=True)
-def _evaluate(X, places, layout, block, table, tree_output, total, payloads):
+def _evaluate(X, places, forms, block, table, tree_output, total, payloads):
     """Ask all trees about some rows, tree by tree over blocks of rows.
 
     `places` tells which rows of `X`, all if it is empty. Either `total` (n_rows,
     n_outputs) has the values of the trees added to it, in the order of the trees, or
     `payloads` (n_rows, n_trees) is overwritten; the other one has no rows.
     """
-    walk, sliced, program = layout.walk, layout.sliced, layout.program
-    categories = layout.categories
+    walk, program, categories = forms.walk, forms.program, forms.categories
     run_offsets, run_kind, run_end = (
         program.run_offsets,
         program.run_kind,
         program.run_end,
     )
     operations = program.operations
-    is_sliced, n_planes = sliced.is_sliced, sliced.n_planes
-    first_code, first_payload = sliced.first_code, sliced.first_payload
-    is_listed, leaf_of_code = sliced.is_listed, sliced.leaf_of_code
+    is_sliced, n_planes = program.is_sliced, program.n_planes
+    first_code, first_payload = program.first_code, program.first_payload
+    is_listed, leaf_of_code = program.is_listed, program.leaf_of_code
     n_rows = max(total.shape[0], payloads.shape[0])
-    n_columns = layout.columns.shape[0]
+    n_columns = forms.columns.shape[0]
     n_trees = walk.depth.shape[0]
     stride = u(n_columns + 1)
     # Blocks of the same size, rather than full ones and a small last one.
     n_blocks = max(1, (n_rows + block - 1) // block)
     block = (n_rows + n_blocks - 1) // n_blocks
     block = max(1, (block + BLOCK_UNIT - 1) // BLOCK_UNIT) * BLOCK_UNIT
-    n_questions = sliced.question_column.shape[0]
+    n_questions = program.question_slot.shape[0]
     slicing = n_questions > 0 and n_rows >= MIN_BLOCK_ROWS
     words = block // 64 if slicing else 0
     walking = not slicing or not is_sliced.all()
@@ -625,7 +624,7 @@ def _evaluate(X, places, layout, block, table, tree_output, total, payloads):
             start[column] = room
             room += BLOCK_UNIT + APART
     values = np.empty(room if slicing else 0, dtype=X.dtype)
-    begins, members = find_windows(layout.columns, X.shape[1])
+    begins, members = find_windows(forms.columns, X.shape[1])
     targets = np.empty(members.size, dtype=np.uint64)
     answers = _aligned_words((n_questions + 1) * words)
     answers[n_questions * words :] = u(0)
@@ -640,7 +639,7 @@ def _evaluate(X, places, layout, block, table, tree_output, total, payloads):
         n = min(block, n_rows - first)
         missing = False
         if walking:
-            missing = load_rows(X, places, first, n, layout.columns, rows)
+            missing = load_rows(X, places, first, n, forms.columns, rows)
         n_words = (n + BLOCK_UNIT - 1) // BLOCK_UNIT * STRIDE
         if slicing:
             for part in range(0, n, BLOCK_UNIT):
@@ -651,7 +650,7 @@ def _evaluate(X, places, layout, block, table, tree_output, total, payloads):
                     places,
                     first + part,
                     n_part,
-                    layout.columns,
+                    forms.columns,
                     begins,
                     members,
                     here,
@@ -733,16 +732,16 @@ def _evaluate(X, places, layout, block, table, tree_output, total, payloads):
 
 
 @njit(cache=True, nogil=True)
-def add_trees(X, places, layout, block, table, tree_output, total):
+def add_trees(X, places, forms, block, table, tree_output, total):
     """Add what each tree says to the raw scores.
 
     Parameters
     ----------
     X : ndarray of shape (n_all_rows, n_features), float32 or float64
-        Rows, of the type that `layout` is for.
+        Rows, of the type that `forms` is for.
     places : ndarray of shape (n_rows,) or (0,), dtype=int64
         Which of them to ask about; if there are none, all.
-    layout : Layout
+    forms : Forms
         The forest.
     block : int
         Rows per block, a multiple of `BLOCK_UNIT`.
@@ -754,27 +753,27 @@ def add_trees(X, places, layout, block, table, tree_output, total):
         Added to, one tree after another.
     """
     payloads = np.empty((0, 0), dtype=np.int32)
-    _evaluate(X, places, layout, block, table, tree_output, total, payloads)
+    _evaluate(X, places, forms, block, table, tree_output, total, payloads)
 
 
 @njit(cache=True, nogil=True)
-def find_payloads(X, layout, block, payloads):
+def find_payloads(X, forms, block, payloads):
     """Write the payload of the leaf at which each row ends in each tree.
 
     Parameters
     ----------
-    X, layout, block
+    X, forms, block
         As for `add_trees`.
     payloads : ndarray of shape (n_rows, n_trees), dtype=int32
         Overwritten.
     """
     table = np.empty((0, 1), dtype=np.float64)
     none = np.empty(0, dtype=np.int64)
-    _evaluate(X, none, layout, block, table, none, table, payloads)
+    _evaluate(X, none, forms, block, table, none, table, payloads)
 
 
 @njit(cache=True, nogil=True)
-def find_codes(columns, n_rows, layout, is_wanted, codes):
+def find_codes(columns, n_rows, forms, is_wanted, codes):
     """Write the code of the leaf of each row in some of the trees that are sliced.
 
     Parameters
@@ -783,17 +782,17 @@ def find_codes(columns, n_rows, layout, is_wanted, codes):
         A block of rows, column after column; `n_padded` is a multiple of `BLOCK_UNIT`.
     n_rows : int
         How many of them there are.
-    layout : Layout
+    forms : Forms
         The forest.
     is_wanted : ndarray of shape (n_trees,), dtype=bool
         Which trees.
     codes : ndarray of shape (n_trees, n_rows), dtype=uint32
         Overwritten for these trees.
     """
-    sliced, program = layout.sliced, layout.program
+    program = forms.program
     run_offsets, run_kind = program.run_offsets, program.run_kind
     run_end, operations = program.run_end, program.operations
-    all_planes = sliced.n_planes
+    all_planes = program.n_planes
     words = columns.shape[1] // 64
     n_words = (n_rows + BLOCK_UNIT - 1) // BLOCK_UNIT * STRIDE
     n_questions = program.question_slot.shape[0]
@@ -807,7 +806,7 @@ def find_codes(columns, n_rows, layout, is_wanted, codes):
     values = columns.reshape(-1)
     start = np.arange(columns.shape[0]) * columns.shape[1]
     n_used = (n_rows + 63) // 64  # the rest of the words belong to no row
-    _ask_others(program, n_used, words, values, start, layout.categories, 0, answers)
+    _ask_others(program, n_used, words, values, start, forms.categories, 0, answers)
     _ask_chains(program, n_rows, n_words, words, values, start, rank, last_row, answers)
     for tree in range(is_wanted.shape[0]):
         if not is_wanted[tree]:

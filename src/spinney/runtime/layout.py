@@ -15,6 +15,7 @@ same value share it, which keeps the table of a full-grown tree in the nearest c
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -60,15 +61,52 @@ class Categories(NamedTuple):
     rule: int  # 0 truncate, 1 floor, 2 exact
 
 
-class Layout(NamedTuple):
-    """All that the kernels need to know of a forest, for rows of one type."""
+class Forms(NamedTuple):
+    """All that the kernels of a batch need to know of a forest."""
 
     columns: NDArray[np.int64]  # the columns of a row that any node looks at
     walk: Walk
-    sliced: Sliced
     program: Program
     categories: Categories
-    payload_node: NDArray[np.int64]  # per payload: a node that has this value
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A forest laid out for rows of one type.
+
+    Parameters
+    ----------
+    forms : Forms
+        For the kernels of a batch.
+    sliced : Sliced
+        Small trees as lists of splits.
+    payload_node : ndarray of shape (n_payloads,), dtype=int64
+        A node that has the value of each payload.
+    """
+
+    forms: Forms
+    sliced: Sliced
+    payload_node: NDArray[np.int64]
+
+    @property
+    def columns(self) -> NDArray[np.int64]:
+        """The columns of a row that any node looks at."""
+        return self.forms.columns
+
+    @property
+    def walk(self) -> Walk:
+        """Nodes of all trees."""
+        return self.forms.walk
+
+    @property
+    def program(self) -> Program:
+        """How to ask the trees that are sliced."""
+        return self.forms.program
+
+    @property
+    def categories(self) -> Categories:
+        """Sets of categories."""
+        return self.forms.categories
 
 
 def lay_out(forest: Forest, dtype: type[np.floating], share_leaves: bool) -> Layout:
@@ -113,9 +151,8 @@ def lay_out(forest: Forest, dtype: type[np.floating], share_leaves: bool) -> Lay
         ),
         CATEGORY_RULES[forest.category_rule],
     )
-    return Layout(
-        columns.astype(np.int64), walk, sliced, program, categories, payload_node
-    )
+    forms = Forms(columns.astype(np.int64), walk, program, categories)
+    return Layout(forms, sliced, payload_node)
 
 
 def fits_32_bits(forest: Forest) -> bool:

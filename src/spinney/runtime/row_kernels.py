@@ -307,7 +307,7 @@ def settle_block(totals, place, kind, k, step, bounds, stops, classes, counts):
         Number of trees asked so far.
     bounds, stops
         Parts of an `ExitRule`.
-    classes, counts : ndarray, dtype=int32
+    classes, counts : ndarray, dtype=intp and int32
         Overwritten: the class of rows that leave, -1 for those that stay, and `step`.
 
     Returns
@@ -484,7 +484,7 @@ def early_class_of_row(
     """
     totals = start.copy().reshape(1, start.shape[0])
     place = np.zeros(1, dtype=np.int64)
-    classes = np.empty(1, dtype=np.int32)
+    classes = np.empty(1, dtype=np.intp)
     counts = np.empty(1, dtype=np.int32)
     settle_rows(
         row.reshape(1, row.shape[0]),

@@ -84,6 +84,12 @@ class Program(NamedTuple):
     run_end: NDArray[np.int64]
     operations: NDArray[np.uint32]
     n_places: int  # sets of rows that are kept at a time
+    is_sliced: NDArray[np.bool_]  # this one and the rest: those of `Sliced`
+    n_planes: NDArray[np.int64]
+    first_code: NDArray[np.int64]
+    first_payload: NDArray[np.int64]
+    is_listed: NDArray[np.bool_]
+    leaf_of_code: NDArray[np.uint16]
 
 
 def category_sets(forest: Forest) -> NDArray[np.int64]:
@@ -344,6 +350,12 @@ def _program(forest: Forest, sliced: Sliced, split_node: NDArray[np.int64]) -> P
         # Some more to look ahead at, which are never carried out.
         np.concatenate([operations, np.zeros((LOOK_AHEAD, 6), dtype=np.uint32)]),
         n_places,
+        sliced.is_sliced,
+        sliced.n_planes,
+        sliced.first_code,
+        sliced.first_payload,
+        sliced.is_listed,
+        sliced.leaf_of_code,
     )
 
 

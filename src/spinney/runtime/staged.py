@@ -18,18 +18,16 @@ from spinney.runtime.engine import (
     rows_per_block,
     threads_for,
 )
-from spinney.runtime.kernels import MIN_BLOCK_ROWS, add_trees
-from spinney.runtime.loading import ALL_ROWS
+from spinney.runtime.kernels import MIN_BLOCK_ROWS
 from spinney.runtime.row_kernels import (
     BETWEEN,
     BY_COUNT,
     BY_LEAD,
     BY_MARGIN,
     early_class_of_row,
-    finish_block,
-    settle_block,
     settle_rows,
 )
+from spinney.runtime.stage_kernels import Stage, Stages, ask_stages, join_stages
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
@@ -165,8 +163,7 @@ class StagedEngine:
         self._ends = (float(positive_from), float(tolerance))
         self._start = forest.base_score.astype(np.float64)
         self._steps = [0, *rule.checks.tolist(), forest.n_trees]
-        self._stages: list[Engine] = []
-        self._arguments: dict[type, list[tuple[Any, ...]]] = {}
+        self._stages: dict[type, Stages] = {}
         self._lock = threading.Lock()
 
     def with_rule(self, rule: ExitRule) -> StagedEngine:
@@ -184,39 +181,32 @@ class StagedEngine:
         """
         other = StagedEngine(self.forest, rule, *self._ends)
         if np.array_equal(rule.checks, self.rule.checks):
-            # Lists and locks themselves: whoever is the first makes them for both.
-            other._stages, other._arguments = self._stages, self._arguments
-            other._lock = self._lock
+            # The same dict and lock: whoever is the first makes stages for both.
+            other._stages, other._lock = self._stages, self._lock
         return other
 
-    def stages(self) -> list[Engine]:
-        """Return the engines of the stages, made on first use."""
+    def _stages_for(self, dtype: type[np.floating]) -> Stages:
+        """Return the stages for rows of `dtype`, made on first use."""
         with self._lock:
-            if not self._stages:
-                self._stages += [
-                    Engine(self.forest.take(np.arange(start, end)))
-                    for start, end in pairwise(self._steps)
-                ]
-            return self._stages
-
-    def _stage_arguments(self, dtype: type[np.floating]) -> list[tuple[Any, ...]]:
-        """Return what `add_trees` needs for each stage, made on first use.
-
-        A call with few rows feels every look-up.
-        """
-        if dtype not in self._arguments:
-            arguments = []
-            for stage in self.stages():
-                layout = stage.layout(dtype)
-                block = rows_per_block(layout, np.empty(0, dtype=dtype))
-                table = stage.table(layout, dtype)
-                arguments.append((layout, block, table, stage.tree_output))
-            self._arguments[dtype] = arguments
-        return self._arguments[dtype]
+            if dtype not in self._stages:
+                parts = []
+                for start, end in pairwise(self._steps):
+                    engine = Engine(self.forest.take(np.arange(start, end)))
+                    layout = engine.layout(dtype)
+                    parts.append(
+                        Stage(
+                            layout.forms,
+                            rows_per_block(layout, np.empty(0, dtype=dtype)),
+                            engine.table(layout, dtype),
+                            engine.tree_output,
+                        )
+                    )
+                self._stages[dtype] = join_stages(parts)
+            return self._stages[dtype]
 
     def ask(
         self, X: ArrayLike, n_jobs: int | None = None
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    ) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
         """Answer rows, asking each as many trees as the rule says.
 
         Parameters
@@ -228,7 +218,7 @@ class StagedEngine:
 
         Returns
         -------
-        classes : ndarray of shape (n_rows,), dtype=int32
+        classes : ndarray of shape (n_rows,), dtype=intp
             Class indices; -1 for rows that stayed to the end and are too close to
             call.
         counts : ndarray of shape (n_rows,), dtype=int32
@@ -236,10 +226,8 @@ class StagedEngine:
         """
         whole = self.forest.engine
         rows = whole.rows(X)
-        classes = np.empty(len(rows), dtype=np.int32)
+        classes = np.empty(len(rows), dtype=np.intp)
         counts = np.empty(len(rows), dtype=np.int32)
-        if len(rows) >= MIN_BLOCK_ROWS:
-            self._stage_arguments(rows.dtype.type)
 
         def evaluate(start: int, end: int) -> None:
             self._ask_share(rows[start:end], classes[start:end], counts[start:end])
@@ -250,53 +238,46 @@ class StagedEngine:
     def _ask_share(
         self,
         rows: NDArray[np.floating],
-        classes: NDArray[np.int32],
+        classes: NDArray[np.intp],
         counts: NDArray[np.int32],
     ) -> None:
         """Answer the rows of one thread."""
         rule = self.rule
         dtype = rows.dtype.type
         by_row = self.forest.engine.row_arguments(dtype)
-        place = np.arange(len(rows))
-        totals = np.empty((len(rows), len(self._start)))
-        totals[:] = self._start
-        places = ALL_ROWS
-        for k, step in enumerate(self._steps[1:]):
-            if len(place) < MIN_BLOCK_ROWS and by_row is not None:
-                settle_rows(  # type: ignore[call-arg]
-                    rows,
-                    *by_row[:-1],
-                    totals,
-                    k,
-                    rule.checks,
-                    *rule.arrays,
-                    *self._ends,
-                    place,
-                    classes,
-                    counts,
-                )
-                return
-            arguments = self._stage_arguments(dtype)[k]
-            add_trees(rows, places, *arguments, totals)  # type: ignore[call-arg]
-            if step == self.forest.n_trees:
-                break
-            n_left = settle_block(
+        if len(rows) < MIN_BLOCK_ROWS and by_row is not None:
+            k, n_left = 0, len(rows)
+            place = np.arange(n_left)
+            totals = np.tile(self._start, (n_left, 1))
+        else:
+            place = np.empty(len(rows), dtype=np.int64)
+            totals = np.empty((len(rows), len(self._start)))
+            k, n_left = ask_stages(
+                rows,
+                self._stages_for(dtype),
+                0 if by_row is None else MIN_BLOCK_ROWS,
+                self._start,
+                rule.checks,
+                *rule.arrays,
+                *self._ends,
                 totals,
                 place,
-                rule.kind,
-                k,
-                step,
-                rule.bounds,
-                rule.stops,
                 classes,
                 counts,
             )
-            if n_left == 0:
-                return
-            if n_left < len(place):
-                totals, place = totals[:n_left], place[:n_left]
-                places = place
-        finish_block(totals, place, self.forest.n_trees, *self._ends, classes, counts)
+        if n_left > 0:
+            settle_rows(  # type: ignore[call-arg]
+                rows,
+                *by_row[:-1],
+                totals[:n_left],
+                k,
+                rule.checks,
+                *rule.arrays,
+                *self._ends,
+                place[:n_left],
+                classes,
+                counts,
+            )
 
     def predictor(
         self, labels: list[Any], answer: Callable[[NDArray[Any]], Any]

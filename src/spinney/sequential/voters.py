@@ -330,7 +330,7 @@ class CallingPolicy:
         """
         voters, rule = self.voters, self.rule
         n_rows = _num_samples(X)
-        classes = np.zeros(n_rows, dtype=np.int32)
+        classes = np.zeros(n_rows, dtype=np.intp)
         counts = np.zeros(n_rows, dtype=np.int32)
         place = np.arange(n_rows)
         totals = np.zeros((n_rows, voters.n_sums))
@@ -359,14 +359,14 @@ class CallingPolicy:
                 rows = _safe_indexing(X, place)
         if len(place):
             self._finish(X, totals, place, classes, counts)
-        return classes.astype(np.intp), counts
+        return classes, counts
 
     def _finish(
         self,
         X: Any,
         totals: NDArray[np.float64],
         place: NDArray[np.int64],
-        classes: NDArray[np.int32],
+        classes: NDArray[np.intp],
         counts: NDArray[np.int32],
     ) -> None:
         """Answer the rows for which everybody was called."""
