@@ -252,7 +252,7 @@ class StagedEngine:
         else:
             place = np.empty(len(rows), dtype=np.int64)
             totals = np.empty((len(rows), len(self._start)))
-            k, n_left = ask_stages(
+            k, n_left = ask_stages(  # type: ignore[call-arg]
                 rows,
                 self._stages_for(dtype),
                 0 if by_row is None else MIN_BLOCK_ROWS,
@@ -265,7 +265,7 @@ class StagedEngine:
                 classes,
                 counts,
             )
-        if n_left > 0:
+        if by_row is not None and n_left > 0:
             settle_rows(  # type: ignore[call-arg]
                 rows,
                 *by_row[:-1],
