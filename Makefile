@@ -33,15 +33,21 @@ help:
 demo: $(VENV)/ready-for-demo
 	@$(BIN)/spinney demo
 
-test: lint
-# Compile once here rather than in every process of the tests.
-	@$(BIN)/spinney warm-up --quiet
+test: lint $(VENV)/compiled
 	$(PYTEST) $(PARALLEL)
 # Once more as plain Python, where an index out of range is an error and not a
 # wrong number.
 	NUMBA_DISABLE_JIT=1 $(PYTEST) $(PARALLEL) $(TESTS_OF_KERNELS)
 
-slow: $(VENV)/ready-for-test
+# Compile once here rather than in every process of the tests. Numba keeps what it has
+# compiled as long as the file of a kernel stays as it is, even if a kernel that it calls
+# from another file has changed: so all of it goes.
+$(VENV)/compiled: $(VENV)/ready-for-test $(wildcard src/spinney/*/*.py)
+	@find src -name '*.nb[ic]' -delete
+	@$(BIN)/spinney warm-up --quiet
+	@touch $@
+
+slow: $(VENV)/compiled
 # pytest ends with 5 if no test is marked so.
 	$(PYTEST) -m "slow or guarantee or benchmark" || [ $$? -eq 5 ]
 

@@ -13,12 +13,14 @@ from scipy.stats import binom, multinomial
 
 from spinney.errors import InvalidArgumentError
 from spinney.guarantee import (
+    LEAST_TO_FIT,
     Certificate,
     certify,
     certify_sequence,
     clopper_pearson_upper,
     nothing_certified_message,
     rows_needed,
+    share_to_prove,
     split_rows,
 )
 
@@ -292,6 +294,30 @@ def test_the_warning_says_how_many_rows_are_needed():
 def test_the_warning_counts_in_rows_given_to_fit():
     text = nothing_certified_message(0, 200, **ASKED, share=0.25)
     assert "2,995 rows for certification (11,980 in all)" in text
+
+
+def test_the_warning_knows_that_few_rows_are_shared_out_otherwise():
+    text = nothing_certified_message(0, 200, **ASKED, share=0.25, n_given=800)
+    assert "2,995 rows for certification (3,045 in all)" in text
+    assert "200 rows for certification (800 in all)" in text
+
+
+@given(
+    n_rows=st.integers(0, 5000),
+    usual=st.floats(0.05, 0.95),
+    bound=st.sampled_from([0.0, 0.001, 0.01, 0.1]),
+)
+def test_no_more_rows_are_kept_than_a_proof_takes_or_usual(n_rows, usual, bound):
+    share = share_to_prove(n_rows, usual, bound, 0.95)
+    assert usual <= share < 1.0
+    if share == usual:
+        return
+    least = rows_needed(bound, 0.95)
+    assert round(share * n_rows) == least > usual * n_rows
+    assert n_rows - least >= LEAST_TO_FIT
+    fitted, proven = split_rows(n_rows, (1.0 - share, share), 0)
+    assert len(proven) == least
+    assert len(fitted) == n_rows - least
 
 
 def test_the_warning_counts_with_the_rate_that_was_seen():

@@ -105,8 +105,9 @@ def _admit(
     started = time.perf_counter()
     try:
         engine = PEERS[name].prepare(trained)
-        # The first call belongs to the preparation: some compile or lay out then.
-        first = 1 if engine.only_batch == 1 else 10
+        # The first call belongs to the preparation: some compile or lay out then, and
+        # some take another way for a few rows than for many.
+        first = 1 if engine.only_batch == 1 else 200
         engine.with_threads(1)(engine.batch(X[:first]))
         seconds = time.perf_counter() - started
         found = agreement.measure(engine, X, labels, probabilities)

@@ -22,6 +22,9 @@ from spinney.errors import InvalidArgumentError, SpinneyWarning
 
 Candidate = TypeVar("Candidate")
 
+# Fewer rows than this tell nothing about thresholds.
+LEAST_TO_FIT = 50
+
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
@@ -283,6 +286,38 @@ def certify_sequence(
     return accepted
 
 
+def share_to_prove(
+    n_rows: int, usual: float, max_disagreement: float, confidence: float
+) -> float:
+    """Return the share of some rows that is best kept for certification.
+
+    With few rows the usual share is too few to prove anything, whatever they say. As
+    many as a proof takes are then kept, if enough are left to fit something to.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows to be shared out.
+    usual : float
+        The share with many rows, above 0 and below 1.
+    max_disagreement : float
+        Bound to be proven, 0 or more and below 1.
+    confidence : float
+        Confidence of the bound.
+
+    Returns
+    -------
+    share : float
+        `usual`, or a larger one.
+    """
+    if max_disagreement <= 0.0:
+        return usual
+    least = rows_needed(max_disagreement, confidence)
+    if usual * n_rows < least <= n_rows - LEAST_TO_FIT:
+        return least / n_rows
+    return usual
+
+
 def boldest_proven(
     candidates: Iterable[Candidate],
     answers_of: Callable[[Candidate], NDArray[Any]],
@@ -291,6 +326,7 @@ def boldest_proven(
     max_disagreement: float,
     confidence: float,
     share: float = 1.0,
+    n_given: int | None = None,
 ) -> tuple[Candidate, Certificate] | None:
     """Return the boldest candidate that is proven to keep a bound, or warn and None.
 
@@ -306,7 +342,9 @@ def boldest_proven(
     max_disagreement, confidence : float
         What is to be proven.
     share : float, default=1.0
-        Share of the rows given to `fit` that is kept for certification.
+        Share of the rows given to `fit` that is usually kept for certification.
+    n_given : int, optional
+        Number of rows given to `fit`, if `share_to_prove` has shared them out.
 
     Returns
     -------
@@ -336,6 +374,7 @@ def boldest_proven(
         max_disagreement=max_disagreement,
         confidence=confidence,
         share=share,
+        n_given=n_given,
     )
     warnings.warn(message, SpinneyWarning, stacklevel=4)
     return None
@@ -348,6 +387,7 @@ def nothing_certified_message(
     max_disagreement: float,
     confidence: float,
     share: float = 1.0,
+    n_given: int | None = None,
 ) -> str:
     """Return the words for a warning that even the first candidate was not proven.
 
@@ -358,8 +398,10 @@ def nothing_certified_message(
     max_disagreement, confidence : float
         What was asked for.
     share : float, default=1.0
-        Share of the rows given to `fit` that is kept for certification. The numbers of
-        rows that the message asks for are those to be given to `fit`.
+        Share of the rows given to `fit` that is usually kept for certification. The
+        numbers of rows that the message asks for are those to be given to `fit`.
+    n_given : int, optional
+        As in `boldest_proven`.
     """
     opening = (
         f"No candidate is proven to disagree on at most {_percent(max_disagreement)} "
@@ -377,9 +419,13 @@ def nothing_certified_message(
         remedy += f", or allow a max_disagreement of {allowed:g} or more"
     least = rows_needed(max_disagreement, confidence)
     if n_rows < least:
+        in_all = math.ceil(least / share)
+        if n_given is not None:
+            in_all = min(in_all, least + LEAST_TO_FIT)
+        given = math.ceil(n_rows / share) if n_given is None else n_given
         return opening + (
-            f"That takes {_rows(least, share)} even if none disagrees, and there were "
-            f"{_rows(n_rows, share)}. {remedy}."
+            f"That takes {_rows(least, in_all)} even if none disagrees, and there were "
+            f"{_rows(n_rows, given)}. {remedy}."
         )
     rate = n_disagreements / n_rows
     seen = (
@@ -395,7 +441,8 @@ def nothing_certified_message(
 
     more = _first(enough, n_rows)
     return opening + (
-        f"{seen}At that rate it takes about {_rows(more, share)}. {remedy}."
+        f"{seen}At that rate it takes about {_rows(more, math.ceil(more / share))}. "
+        f"{remedy}."
     )
 
 
@@ -514,8 +561,8 @@ def _percent(share: float) -> str:
     return f"{float(f'{100.0 * share:.3g}'):g} %"
 
 
-def _rows(n_rows: int, share: float) -> str:
+def _rows(n_rows: int, in_all: int) -> str:
     """Return a number of certification rows, and of rows to be given to `fit`."""
-    if share == 1.0:
+    if n_rows == in_all:
         return f"{n_rows:,} rows"
-    return f"{n_rows:,} rows for certification ({math.ceil(n_rows / share):,} in all)"
+    return f"{n_rows:,} rows for certification ({in_all:,} in all)"

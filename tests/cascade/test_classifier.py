@@ -304,6 +304,14 @@ def test_broken_promises_are_no_more_frequent_than_stated(rule):
 
 
 @pytest.mark.guarantee
+def test_broken_promises_are_no_more_frequent_where_rows_are_scarce():
+    # Half of them would be too few to prove anything: 99 are kept, and 71 fitted to.
+    broken, stopped = broken_promises(200, 170, max_disagreement=0.03, confidence=0.95)
+    assert binom.sf(broken - 1, 200, 0.05) > 1e-6
+    assert stopped >= 100
+
+
+@pytest.mark.guarantee
 @pytest.mark.parametrize("name", ["adult", "nomao", "magic"])
 def test_promises_hold_on_real_data(name):
     import datasets

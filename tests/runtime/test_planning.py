@@ -14,6 +14,7 @@ from spinney.runtime.planning import (
     COST_COLUMN,
     COST_ROW,
     MORE_ROWS,
+    expected_time,
     plan_checks,
 )
 from spinney.runtime.slicing import costs_of_first_trees
@@ -48,6 +49,7 @@ def test_no_other_checks_cost_less(seed, depth):
         cost_of(forest, some, left) for n in range(9) for some in combinations(steps, n)
     )
     assert cost_of(forest, checks, left) == pytest.approx(best)
+    assert expected_time(forest, checks, left[checks]) == pytest.approx(best)
 
 
 def test_nothing_is_checked_where_no_row_leaves():

@@ -285,7 +285,7 @@ def test_confidence_proves_the_bound_on_rows_kept_back():
 @pytest.mark.parametrize("voting", ["hard", "soft"])
 def test_too_few_rows_for_the_confidence_lead_to_the_whole_ensemble(two, voting):
     model, rows = two
-    with pytest.warns(SpinneyWarning, match=r"takes 2,995 rows .*5,990 in all"):
+    with pytest.warns(SpinneyWarning, match=r"takes 2,995 rows .*3,045 in all"):
         quick = fitted(model, rows, voting=voting, confidence=0.95)
     labels, counts = quick.predict_counted(rows)
     assert (counts == model.n_estimators).all()

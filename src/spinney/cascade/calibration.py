@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +14,11 @@ from spinney.cascade.fan import FanPolicy
 from spinney.cascade.fan_engine import FanEngine
 from spinney.errors import SpinneyWarning
 from spinney.forest import Forest
-from spinney.guarantee import split_rows
+from spinney.guarantee import share_to_prove, split_rows
 from spinney.ordering import ExitPolicy, ScoreTable
 from spinney.policy import Policy, positive_from, scoring_forest
 from spinney.runtime import ExitRule
-from spinney.runtime.planning import plan_checks
+from spinney.runtime.planning import expected_time, plan_checks
 
 Rows = NDArray[np.floating]
 
@@ -25,6 +26,8 @@ Rows = NDArray[np.floating]
 SHARES = (1.0, 2.0, 2.0)
 # The same, where nothing is to be certified.
 SHARES_WITHOUT_PROOF = (1.0, 1.0)
+# Where rows are scarce, orders are found without one of so many parts of them, in turn.
+N_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,12 @@ class Parts:
     to_prove : ndarray or None
         Rows to prove a bound on.
     share_to_prove : float
-        Which share of all rows these are.
+        Which share of all rows is usually kept for it.
+    n_given : int
+        How many rows there are in all.
+    n_folds : int
+        Above 1 if rows to order and to fit are the same: an order is then found so many
+        times, each without another part of them.
     """
 
     to_order: Rows | None
@@ -50,6 +58,8 @@ class Parts:
     to_fit: Rows
     to_prove: Rows | None
     share_to_prove: float
+    n_given: int
+    n_folds: int
 
 
 def share_out(
@@ -58,11 +68,16 @@ def share_out(
     given: Rows | None,
     *,
     to_order: bool,
-    to_prove: bool,
+    bound: float,
+    confidence: float | None,
     limit: int,
     chance: np.random.RandomState,
 ) -> Parts:
     """Part rows into those to order, to fit and to prove with.
+
+    Where they are too few for that, more of them are kept for the proof, and the others
+    serve to order and to fit: orders are found on several parts of them and averaged,
+    so that no row has much to say in the order that thresholds are fitted to it in.
 
     Parameters
     ----------
@@ -72,18 +87,32 @@ def share_out(
         Their class indices.
     given : ndarray or None
         Other rows to choose the order on.
-    to_order, to_prove : bool
-        Whether rows are needed for it.
+    to_order : bool
+        Whether the order needs rows.
+    bound : float
+        Bound on the disagreement.
+    confidence : float or None
+        With which it is to be proven, if it is.
     limit : int
         Most rows to order or to fit with; of more, a random part is taken.
     chance : RandomState
         Draws which row comes where.
     """
+    to_prove = confidence is not None
     wanted = (to_order and given is None, True, to_prove)
     sizes = SHARES if to_prove else SHARES_WITHOUT_PROOF
     shares = [share for share, want in zip(sizes, wanted, strict=False) if want]
+    usual = shares[-1] / sum(shares)
+    n_folds = 1
+    if confidence is not None:
+        kept = share_to_prove(len(rows), usual, bound, confidence)
+        if kept > usual:
+            shares = [1.0 - kept, kept]
+            n_folds = N_FOLDS if to_order and given is None else 1
     if len(rows) >= len(shares):
         numbers = list(split_rows(len(rows), shares, chance))
+        if n_folds > 1:
+            numbers.insert(0, numbers[0])
     else:
         # Too few to tell anything; whatever comes out is fitted to them.
         numbers = [np.arange(len(rows))] * len(shares)
@@ -104,7 +133,27 @@ def share_out(
         labels = codes[chosen] if codes is not None else None
     fitting = rows[few(numbers.pop(0))]
     proving = rows[numbers.pop(0)] if to_prove else None
-    return Parts(ordering, labels, fitting, proving, shares[-1] / sum(shares))
+    return Parts(ordering, labels, fitting, proving, usual, len(rows), n_folds)
+
+
+def folds_to_order(
+    parts: Parts,
+) -> Iterator[tuple[Rows | None, NDArray[np.intp] | None]]:
+    """Yield rows to choose an order on, and labels: all, or all but each fold.
+
+    Parameters
+    ----------
+    parts : Parts
+        Rows by what they are for.
+    """
+    rows, labels = parts.to_order, parts.labels
+    if rows is None or parts.n_folds == 1:
+        yield rows, labels
+        return
+    fold = np.arange(len(rows)) % parts.n_folds
+    for left_out in range(parts.n_folds):
+        used = fold != left_out
+        yield rows[used], None if labels is None else labels[used]
 
 
 def several_decisions(table: ScoreTable, classes: NDArray[Any]) -> bool:
@@ -157,6 +206,37 @@ def planned_checks(
         asked = steps + undecided * (forest.n_trees - steps)
         checks = steps[[int(np.argmin(asked))]]
     return checks
+
+
+def quickest_plan(
+    forest: Forest,
+    plans: list[NDArray[np.int64]],
+    fit: Callable[[NDArray[np.int64]], ExitPolicy | FanPolicy],
+    table: ScoreTable,
+) -> NDArray[np.int64]:
+    """Return the looks with which a rule is expected to take the least time.
+
+    Parameters
+    ----------
+    forest : Forest
+        The forest.
+    plans : list of ndarray of int
+        Numbers of trees after which to look, one or several plans.
+    fit : callable
+        Fits the rule to a plan.
+    table : ScoreTable
+        Rows that tell when it decides them.
+    """
+    if len(plans) == 1:
+        return plans[0]
+
+    def time_of(checks: NDArray[np.int64]) -> float:
+        policy = fit(checks)
+        _, n_asked = policy.follow(table)
+        undecided = np.mean(n_asked[:, None] > checks, axis=0)
+        return expected_time(forest.take(policy.order), checks, undecided)
+
+    return min(plans, key=time_of)
 
 
 def engine_of(

@@ -14,7 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from spinney.cascade.calibration import (
     Parts,
     engine_of,
+    folds_to_order,
     planned_checks,
+    quickest_plan,
     score_range,
     several_decisions,
     share_out,
@@ -25,6 +27,7 @@ from spinney.cascade.fitting import (
     NEED_LABELS,
     NEED_ROWS,
     RULES,
+    averaged_order,
     check_order_name,
     find_order,
     fit_rule,
@@ -84,7 +87,8 @@ array-like, default="qwyc"
     confidence : float, default=None
         If given, the bound holds for new rows with this probability: two fifths of the
         rows are kept to prove it (half, if `fit` gets `X_order` or the order needs no
-        rows), and the boldest of several candidates is taken for which they do.
+        rows; more, if these are too few), and the boldest of several candidates is
+        taken for which they do.
     random_state : int, RandomState instance or None, default=None
         Draws which row is used for what, and random orders. Pass an int for the same
         result on every call.
@@ -236,7 +240,8 @@ array-like, default="qwyc"
             codes,
             given,
             to_order=is_named(self.order, NEED_ROWS),
-            to_prove=self.confidence is not None,
+            bound=bound,
+            confidence=self.confidence,
             limit=most_rows(self.forest_),
             chance=chance,
         )
@@ -273,23 +278,31 @@ array-like, default="qwyc"
     ) -> NDArray[np.int64]:
         """Return the order of the trees."""
         show = progress_for(self.verbose, "ordering")
-        table = None
-        if parts.to_order is not None:
-            table = table_of(self.forest_, parts.to_order, self.n_jobs)
-        order = find_order(
-            self.order,
-            self.forest_.n_trees,
-            table=table,
-            labels=parts.labels,
-            averages=self.forest_.aggregation == "mean",
-            max_disagreement=bound,
-            costs=self.tree_costs,
-            early_exit=self.early_exit,
-            chance=chance,
-            on_step=lambda placed, _: show(placed / self.forest_.n_trees),
-        )
+        n_trees = self.forest_.n_trees
+        orders: list[NDArray[np.int64]] = []
+
+        def on_step(placed: int, _: int) -> None:
+            show((len(orders) + placed / n_trees) / parts.n_folds)
+
+        for rows, labels in folds_to_order(parts):
+            table = None
+            if rows is not None:
+                table = table_of(self.forest_, rows, self.n_jobs)
+            found = find_order(
+                self.order,
+                n_trees,
+                table=table,
+                labels=labels,
+                averages=self.forest_.aggregation == "mean",
+                max_disagreement=bound,
+                costs=self.tree_costs,
+                early_exit=self.early_exit,
+                chance=chance,
+                on_step=on_step,
+            )
+            orders.append(found)
         show(1.0)
-        return order
+        return averaged_order(orders)
 
     def _fitted(
         self,
@@ -319,21 +332,33 @@ array-like, default="qwyc"
     ) -> Callable[[float], ExitPolicy | FanPolicy]:
         """Return what fits the rule to a level, with looks planned for a bound."""
         steps = spread_steps(self.forest_.n_trees)
-        fit_to = partial(
+        fit = partial(
             fit_rule,
-            self.rule,
-            table,
-            order,
+            table=table,
+            order=order,
             costs=self.tree_costs,
             early_exit=self.early_exit,
             is_random=is_named(self.order, ("random",)),
             # The same orders for all candidates.
             random_state=int(chance.randint(2**31 - 1)),
         )
+
+        def fit_to(
+            level: float, steps: NDArray[np.int64], rule: str = self.rule
+        ) -> ExitPolicy | FanPolicy:
+            return fit(rule, max_disagreement=level, steps=steps)
+
         checks = steps
         if self.tree_costs is None:
-            rough = fit_to(bound, steps=steps)
-            checks = planned_checks(self.forest_, rough, table, steps)
+            rough = [fit_to(bound, steps)]
+            if self.rule == "optimal":
+                # It spreads what is allowed over all steps. Thresholds that spend it
+                # at once come nearer to what a few looks can do.
+                rough.append(fit_to(bound, steps, "thresholds"))
+            plans = [
+                planned_checks(self.forest_, policy, table, steps) for policy in rough
+            ]
+            checks = quickest_plan(self.forest_, plans, partial(fit_to, bound), table)
         return partial(fit_to, steps=checks)
 
     def _proven(
@@ -361,6 +386,7 @@ array-like, default="qwyc"
             max_disagreement=bound,
             confidence=self.confidence,
             share=parts.share_to_prove,
+            n_given=parts.n_given,
         )
         if proven is None:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,19 @@ def find_order(
         )
         raise InvalidArgumentError(msg)
     return _by_squared_error(order, table, labels, averages)
+
+
+def averaged_order(orders: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return one order for several: by the geometric mean of the places of each tree.
+
+    Parameters
+    ----------
+    orders : sequence of ndarray of shape (n_trees,)
+        Permutations of the trees; of a single one, itself is returned.
+    """
+    places = np.argsort(np.stack(orders), axis=1)
+    middle = np.log1p(places).sum(axis=0)
+    return np.argsort(middle, kind="stable").astype(np.int64)
 
 
 def _by_squared_error(

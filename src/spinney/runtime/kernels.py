@@ -1,8 +1,8 @@
 """Kernels that evaluate all trees of a forest, tree by tree over blocks of rows.
 
 Every kernel takes validated, C-contiguous arrays and checks nothing: validation is
-the caller's task. All of them live in this one file because Numba's on-disk cache does
-not notice a change in a function imported from another file.
+the caller's task. Numba's cache on disk does not notice a change in a function that is
+imported from another file: after one, remove all of it, as ``make test`` does.
 
 No fastmath anywhere: it would let the compiler drop the tests for NaN, and missing
 values would be sent the wrong way without any error. Indices are unsigned throughout,

@@ -48,9 +48,7 @@ def plan_checks(
     """
     steps = np.concatenate([[0], np.asarray(steps, dtype=np.int64), [forest.n_trees]])
     left = np.concatenate([[1.0], np.asarray(undecided, dtype=np.float64), [0.0]])
-    # Any stage of so many trees is taken to cost what the first so many do.
-    cost = costs_of_first_trees(forest) + COST_ROW
-    cost += COST_COLUMN * _columns_of_first_trees(forest)
+    cost = _costs_of_stages(forest)
     n_rows = BATCH_ROWS * left + MORE_ROWS
     # The cheapest way from no tree to all of them, where a stage costs its time for
     # the rows that are left when it begins.
@@ -67,6 +65,38 @@ def plan_checks(
         checks.append(int(steps[at]))
         at = int(came_from[at])
     return np.array(checks[::-1], dtype=np.int64)
+
+
+def expected_time(forest: Forest, checks: ArrayLike, undecided: ArrayLike) -> float:
+    """Return the time of a batch by the model that `plan_checks` goes by.
+
+    Parameters
+    ----------
+    forest : Forest
+        The forest, its trees in the order in which they are asked.
+    checks : array-like of shape (n_checks,)
+        Numbers of trees, ascending, after which rows may leave.
+    undecided : array-like of shape (n_checks,)
+        Share of the rows that are still undecided after each.
+
+    Returns
+    -------
+    time : float
+        In nanoseconds, for `BATCH_ROWS` rows.
+    """
+    ends = np.concatenate([[0], np.asarray(checks, dtype=np.int64), [forest.n_trees]])
+    left = np.concatenate([[1.0], np.asarray(undecided, dtype=np.float64)])
+    cost = _costs_of_stages(forest)[np.diff(ends)]
+    return float(np.sum(COST_BATCH + (BATCH_ROWS * left + MORE_ROWS) * cost))
+
+
+def _costs_of_stages(forest: Forest) -> NDArray[np.float64]:
+    """Return what a stage of 0, 1, ..., all trees costs for a row.
+
+    Any stage of so many trees is taken to cost what the first so many do.
+    """
+    costs = costs_of_first_trees(forest) + COST_ROW
+    return costs + COST_COLUMN * _columns_of_first_trees(forest)
 
 
 def _columns_of_first_trees(forest: Forest) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 For a few rows, or a single one, this is quicker than going tree by tree. The same
 rules as in `kernels` apply: validated, C-contiguous arrays, no fastmath, unsigned
-indices, and one file for kernels that call one another.
+indices.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from spinney.estimator import unwrapped
 from spinney.guarantee import (
     boldest_proven,
     check_confidence,
+    share_to_prove,
     split_rows,
 )
 from spinney.policy import Policy
@@ -87,7 +88,7 @@ class SequentialVotingClassifier(EarlyStoppingClassifier):
         classes only.
     confidence : float, default=None
         If given, the bound holds for new rows with this probability: half of the rows
-        are kept to prove it. Without, it is a bound on the mean over the calibration
+        are kept to prove it, or more, if these are too few. Without, it is a bound on the mean over the calibration
         rows and all orders of the trees.
     min_votes : int, default=1
         Voters to be asked in any case. With 0, hard votes of two classes may be
@@ -389,9 +390,9 @@ class SequentialVotingClassifier(EarlyStoppingClassifier):
                 "votes='out_of_bag' means training rows. Leave one of the two out."
             )
             raise InvalidArgumentError(msg)
-        fitted_on, proven_on = split_rows(
-            _num_samples(rows), (1.0 - CERTIFIED_SHARE, CERTIFIED_SHARE), chance
-        )
+        n_rows = _num_samples(rows)
+        share = share_to_prove(n_rows, CERTIFIED_SHARE, bound, self.confidence)
+        fitted_on, proven_on = split_rows(n_rows, (1.0 - share, share), chance)
         problem = self._problem(_safe_indexing(rows, fitted_on), votes, chance)
         fresh = _safe_indexing(rows, proven_on)
         proven = boldest_proven(
@@ -403,6 +404,7 @@ class SequentialVotingClassifier(EarlyStoppingClassifier):
             max_disagreement=bound,
             confidence=self.confidence,
             share=CERTIFIED_SHARE,
+            n_given=n_rows,
         )
         if proven is None:
             return everybody(self._voters.n_voters, self._voters.n_sums)
