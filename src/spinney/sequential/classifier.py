@@ -88,8 +88,8 @@ class SequentialVotingClassifier(EarlyStoppingClassifier):
         classes only.
     confidence : float, default=None
         If given, the bound holds for new rows with this probability: half of the rows
-        are kept to prove it, or more, if these are too few. Without, it is a bound on the mean over the calibration
-        rows and all orders of the trees.
+        are kept to prove it, or more, if these are too few. Without, it is a bound on
+        the mean over the calibration rows and all orders of the trees.
     min_votes : int, default=1
         Voters to be asked in any case. With 0, hard votes of two classes may be
         decided without any.
