@@ -168,8 +168,9 @@ def several_decisions(table: ScoreTable, classes: NDArray[Any]) -> bool:
     """
     if np.any(table.decisions != table.decisions[0]):
         return True
+    only = classes[table.decisions[:1]].tolist()[0]  # a label, not NumPy's word for it
     msg = (
-        f"The model decides for {classes[table.decisions[0]]!r} on all "
+        f"The model decides for {only!r} on all "
         f"{table.n_rows:,} rows that thresholds are fitted to, so nothing can be "
         "learnt about when it does not, and all trees are asked. Pass more rows, among "
         "them some of every class."
