@@ -177,6 +177,6 @@ def read():
 """
     assert list(imports_of(ast.parse(source))) == [
         ("typer", False, 2),
-        ("spinney.forest", False, 3),
+        ("spinney.forest.forest", False, 3),
         ("xgboost.core", True, 7),
     ]

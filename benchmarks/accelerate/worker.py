@@ -20,7 +20,7 @@ import spinney
 from benchmarks.accelerate.cases import CASES
 from benchmarks.compare import beside, models
 from benchmarks.compare.isolated import work
-from spinney.guarantee import clopper_pearson_upper
+from spinney.calibration.bounds import clopper_pearson_upper
 
 # Names of lines that are not engines of `benchmarks.compare`.
 OWN, WHOLE, FAST = "own predict", "all trees", "accelerate"

@@ -6,6 +6,7 @@ import importlib as _importlib
 import typing as _typing
 
 from spinney._version import __version__
+from spinney.calibration.bounds import Certificate, certify
 from spinney.errors import (
     FormatError,
     InvalidArgumentError,
@@ -15,16 +16,15 @@ from spinney.errors import (
     SpinneyWarning,
     UnsupportedModelError,
 )
-from spinney.files import load, save
 from spinney.forest import Forest
-from spinney.guarantee import Certificate, certify
+from spinney.persistence.store import load, save
 from spinney.readers import read_model
 from spinney.sequential import Poll, StoppingStrategy, optimal_strategy
 
 if _typing.TYPE_CHECKING:
-    from spinney.acceleration import accelerate
-    from spinney.all_trees import AllTreesClassifier
+    from spinney.acceleration.accelerate import accelerate
     from spinney.anytime import AnytimeForestClassifier
+    from spinney.base.all_trees import AllTreesClassifier
     from spinney.cascade import CascadeClassifier
     from spinney.pruning import BudgetedForestClassifier, FeatureCostPruner
     from spinney.sequential.classifier import SequentialVotingClassifier
@@ -58,13 +58,13 @@ __all__ = [
 
 # Classifiers need the compiled runtime, which takes its time to load: on first use.
 _ON_FIRST_USE = {
-    "AllTreesClassifier": "spinney.all_trees",
+    "AllTreesClassifier": "spinney.base.all_trees",
     "AnytimeForestClassifier": "spinney.anytime",
     "BudgetedForestClassifier": "spinney.pruning",
     "CascadeClassifier": "spinney.cascade",
     "FeatureCostPruner": "spinney.pruning",
     "SequentialVotingClassifier": "spinney.sequential.classifier",
-    "accelerate": "spinney.acceleration",
+    "accelerate": "spinney.acceleration.accelerate",
 }
 
 

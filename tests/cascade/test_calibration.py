@@ -9,9 +9,9 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 
 from spinney import CascadeClassifier, SpinneyWarning
+from spinney.calibration.bounds import rows_needed
 from spinney.cascade.calibration import folds_to_order, share_out
 from spinney.cascade.fitting import averaged_order
-from spinney.guarantee import rows_needed
 
 
 def shared_out(n_rows, *, to_prove, bound=0.01, given=None, to_order=True):

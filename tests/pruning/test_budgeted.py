@@ -11,8 +11,8 @@ from sklearn.utils import check_random_state
 
 import datasets
 import reference
+from spinney.base.estimator import held_out_split
 from spinney.errors import InvalidArgumentError, SpinneyWarning
-from spinney.estimator import held_out_split
 from spinney.pruning.budgeted import BudgetedForestClassifier
 
 

@@ -22,8 +22,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import datasets
 from spinney import read_model
+from spinney.base.progress import TextBar
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
-from spinney.progress import TextBar
 from spinney.pruning import FeatureCostPruner
 
 pytest.importorskip("ortools")

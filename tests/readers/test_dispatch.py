@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 import datasets
 import spinney
 from spinney import UnsupportedModelError, read_model
-from spinney.files import save
+from spinney.persistence.store import save
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +255,7 @@ def test_a_forest_saved_by_spinney_is_read(path, iris):
 
 def test_a_saved_classifier_is_told_apart_from_a_forest(path, monkeypatch):
     path.write_bytes(bytes(8) + b"{}")
-    monkeypatch.setattr("spinney.files.load", lambda path: Unrelated())
+    monkeypatch.setattr("spinney.persistence.store.load", lambda path: Unrelated())
     with pytest.raises(
         UnsupportedModelError, match=r"holds a Unrelated.*\n.*spinney.load"
     ):

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 import datasets
 import reference
 from spinney import UnsupportedModelError, read_model
-from spinney.links import class_probabilities
+from spinney.forest.links import class_probabilities
 from spinney.readers.xgboost import read_xgboost_document, read_xgboost_ubj
 from strategies import random_rows
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 import datasets
 import spinney
-from spinney.all_trees import AllTreesClassifier
+from spinney.base.all_trees import AllTreesClassifier
 from spinney.sequential.classifier import SequentialVotingClassifier
 
 KINDS = (

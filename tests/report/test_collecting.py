@@ -14,11 +14,11 @@ from sklearn.preprocessing import StandardScaler
 
 import spinney
 from report.kinds import KINDS, STOPPING, fitted, forest, reported, rows
-from spinney.guarantee import clopper_pearson_upper
-from spinney.policy import scoring_forest
+from spinney.calibration.bounds import clopper_pearson_upper
 from spinney.report import Report, collect, make_report
 from spinney.report import sweep as sweeping
 from spinney.report.sweep import levels_around
+from spinney.runtime.early_exit import scoring_forest
 from spinney.sequential.classifier import SequentialVotingClassifier
 
 WITH_MODEL = [kind for kind in KINDS if kind not in ("called voters", "budgeted")]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import strategies
+from spinney.runtime.bitslicing import costs_of_first_trees
 from spinney.runtime.planning import (
     BATCH_ROWS,
     COST_BATCH,
@@ -17,7 +18,6 @@ from spinney.runtime.planning import (
     expected_time,
     plan_checks,
 )
-from spinney.runtime.slicing import costs_of_first_trees
 
 
 def cost_of(forest, checks, left):

@@ -18,7 +18,7 @@ TESTS = Path(__file__).parents[1]
 SCRIPT = """
 import numpy as np
 import strategies
-from spinney.policy import Policy, scoring_forest
+from spinney.runtime.early_exit import Policy, scoring_forest
 from spinney.runtime import ExitRule, building, kernels, row_kernels, warm_up
 
 kernels_by_name = {

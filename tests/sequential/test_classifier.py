@@ -32,7 +32,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import spinney
 from datasets import bundled
 from spinney import SequentialVotingClassifier, SpinneyWarning, UnsupportedModelError
-from spinney.policy import Policy
+from spinney.runtime.early_exit import Policy
 
 pytestmark = pytest.mark.skipif(
     bool(numba.config.DISABLE_JIT), reason="the kernels have tests of their own"

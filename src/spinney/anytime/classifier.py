@@ -14,9 +14,9 @@ from spinney.anytime.orders import OrderingRows, check_order, make_order
 from spinney.anytime.racing import winners_within
 from spinney.anytime.session import AnytimeSession
 from spinney.anytime.stepping import Stepper
+from spinney.base.estimator import EnsembleClassifier
+from spinney.base.progress import progress_for
 from spinney.errors import InvalidArgumentError
-from spinney.estimator import EnsembleClassifier
-from spinney.progress import progress_for
 
 
 class AnytimeForestClassifier(EnsembleClassifier):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from spinney.anytime.classifier import AnytimeForestClassifier
+from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
 from spinney.errors import FormatError, SpinneyError
-from spinney.file_classifiers import classifier_from_parts, classifier_to_parts
-from spinney.file_container import Arrays, Settings
-from spinney.file_parts import take_array
-from spinney.files import Kind, register
+from spinney.persistence.container import Arrays, Settings
+from spinney.persistence.fields import take_array
+from spinney.persistence.store import Kind, register
 
 
 def to_parts(classifier: AnytimeForestClassifier) -> tuple[Settings, Arrays]:

@@ -18,9 +18,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spinney.forest import ZERO_BAND
+from spinney.runtime.bitslicing import (
+    CATEGORICAL,
+    MISSING_LEFT,
+    ZERO_IS_MISSING,
+    Sliced,
+)
 from spinney.runtime.layout import Categories
-from spinney.runtime.slicing import CATEGORICAL, MISSING_LEFT, ZERO_IS_MISSING, Sliced
-from spinney.runtime.words import (
+from spinney.runtime.simd import (
     STRIDE,
     WORD,
     exceeding,

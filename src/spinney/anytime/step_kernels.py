@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spinney.forest import ZERO_BAND
-from spinney.runtime.slicing import CATEGORICAL, MISSING_LEFT, ZERO_IS_MISSING
+from spinney.runtime.bitslicing import CATEGORICAL, MISSING_LEFT, ZERO_IS_MISSING
 
 u = np.uint64
 

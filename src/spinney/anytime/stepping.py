@@ -15,7 +15,7 @@ from spinney.forest import Forest
 from spinney.runtime.engine import in_threads, threads_for
 from spinney.runtime.kernels import BLOCK_UNIT, MIN_BLOCK_ROWS, find_codes
 from spinney.runtime.layout import Layout
-from spinney.runtime.words import WORD
+from spinney.runtime.simd import WORD
 
 # Rows that are stepped together: few enough to stay in a near cache. A large tree,
 # which has to be fetched from a distant one, should serve more of them, and so should

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import UnsupportedModelError
 from spinney.forest import Forest
-from spinney.links import CLOSE, class_probabilities
+from spinney.forest.links import CLOSE, class_probabilities
 
 # No sum exceeds 2 to this power, so that the difference of two fits into 64 bits.
 SUM_BITS = 61

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.calibration.bounds import share_to_prove, split_rows
 from spinney.cascade.fan import FanPolicy
 from spinney.cascade.fan_engine import FanEngine
 from spinney.errors import SpinneyWarning
 from spinney.forest import Forest
-from spinney.guarantee import share_to_prove, split_rows
 from spinney.ordering import ExitPolicy, ScoreTable
-from spinney.policy import Policy, positive_from, scoring_forest
 from spinney.runtime import ExitRule
+from spinney.runtime.early_exit import Policy, positive_from, scoring_forest
 from spinney.runtime.planning import expected_time, plan_checks
 
 Rows = NDArray[np.floating]

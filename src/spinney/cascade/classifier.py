@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from spinney.base.early_exit_classifier import EarlyStoppingClassifier
+from spinney.base.progress import progress_for
+from spinney.calibration.bounds import boldest_proven, check_confidence
 from spinney.cascade.calibration import (
     Parts,
     engine_of,
@@ -35,15 +38,12 @@ from spinney.cascade.fitting import (
     spread_steps,
 )
 from spinney.cascade.tables import most_rows, table_of
-from spinney.early_stopping import EarlyStoppingClassifier
 from spinney.errors import InvalidArgumentError
-from spinney.guarantee import boldest_proven, check_confidence
 from spinney.ordering import ExitPolicy, ScoreTable
 from spinney.ordering.checks import check_choice, check_costs, check_max_disagreement
 from spinney.ordering.exit_policy import never_stop
 from spinney.ordering.qwyc import EARLY_EXITS
-from spinney.policy import Policy, positive_from
-from spinney.progress import progress_for
+from spinney.runtime.early_exit import Policy, positive_from
 
 # With a confidence, the candidates, fixed beforehand: first thresholds that never
 # disagree on the rows they are fitted to, moved out by so many deviations; then those

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spinney.cascade.fan import FanPolicy
 from spinney.forest import Forest
-from spinney.policy import scoring_forest
+from spinney.runtime.early_exit import scoring_forest
 
 
 class FanEngine:

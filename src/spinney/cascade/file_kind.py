@@ -6,10 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spinney.cascade.classifier import CascadeClassifier
-from spinney.cascade.fan import FanPolicy
-from spinney.errors import FormatError
-from spinney.file_classifiers import (
+from spinney.base.classifier_fields import (
     certificate_to_setting,
     classifier_from_parts,
     classifier_to_parts,
@@ -17,13 +14,16 @@ from spinney.file_classifiers import (
     policy_to_parts,
     take_certificate,
 )
-from spinney.file_container import Arrays, Settings
-from spinney.file_parts import take_array, take_setting
-from spinney.files import Kind, register
+from spinney.cascade.classifier import CascadeClassifier
+from spinney.cascade.fan import FanPolicy
+from spinney.errors import FormatError
 from spinney.forest import Forest
 from spinney.ordering import ExitPolicy
 from spinney.ordering.checks import check_order, check_steps
-from spinney.policy import Policy
+from spinney.persistence.container import Arrays, Settings
+from spinney.persistence.fields import take_array, take_setting
+from spinney.persistence.store import Kind, register
+from spinney.runtime.early_exit import Policy
 from spinney.runtime.row_kernels import BETWEEN, BY_MARGIN
 
 FAN_ARRAYS = {

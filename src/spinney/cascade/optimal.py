@@ -1,7 +1,7 @@
 """Thresholds along an order with the least mean cost: the budget spent where it pays.
 
 The greedy thresholds spend the whole budget at the first steps that can use it. Here
-it is spread over all steps by a backward recursion, see `spinney.recursion`.
+it is spread over all steps by a backward recursion, see `spinney.calibration.recursion`.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _fit(
     n_bins: int,
 ) -> ExitPolicy:
     """Fit thresholds to all orders together, and return them with the first order."""
-    from spinney.recursion import optimal_margins, optimal_thresholds
+    from spinney.calibration.recursion import optimal_margins, optimal_thresholds
 
     bound = check_max_disagreement(max_disagreement)
     each = check_costs(costs, table.n_trees)

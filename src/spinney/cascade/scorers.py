@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
+from spinney.calibration.bounds import split_rows
 from spinney.cascade.fan import FanPolicy
 from spinney.cascade.fitting import NEED_ROWS, check_order_name, find_order, fit_rule
 from spinney.cascade.fitting import is_named as _is_named
 from spinney.errors import InvalidArgumentError
-from spinney.guarantee import split_rows
 from spinney.ordering import ExitPolicy, ScoreTable
 
 Scorer = Callable[[Any], ArrayLike]

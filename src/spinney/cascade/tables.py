@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from spinney.forest import Forest
 from spinney.ordering import ScoreTable
-from spinney.policy import positive_from, scoring_forest
+from spinney.runtime.early_exit import positive_from, scoring_forest
 
 # A table has at most so many numbers (a quarter of a gigabyte); of more rows a random
 # part is taken, which is still plenty.

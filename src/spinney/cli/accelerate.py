@@ -43,7 +43,7 @@ from spinney.cli.outputs import check_outputs, check_suffix
 from spinney.errors import SpinneyWarning
 
 if TYPE_CHECKING:
-    from spinney.trials import Acceleration
+    from spinney.base.comparison import Acceleration
 
 REPORTS = (".html", ".md", ".txt", ".json")
 

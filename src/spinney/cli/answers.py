@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.atomic_write import write_atomically
+from spinney.persistence.atomic_write import write_atomically
 
 Columns = dict[str, NDArray[Any]]
 

@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from spinney.atomic_write import write_atomically
 from spinney.errors import SpinneyError, SpinneyWarning
+from spinney.persistence.atomic_write import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

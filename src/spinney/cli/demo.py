@@ -13,7 +13,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from spinney.atomic_write import write_atomically
 from spinney.cli.console import (
     PROMISE_NOT_KEPT,
     Debug,
@@ -24,6 +23,7 @@ from spinney.cli.console import (
     plain_errors,
 )
 from spinney.cli.outputs import check_outputs
+from spinney.persistence.atomic_write import write_atomically
 
 if TYPE_CHECKING:
     from spinney.cli.demo_rooms import Shown

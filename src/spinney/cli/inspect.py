@@ -22,8 +22,8 @@ from spinney.cli.console import (
     plain_errors,
 )
 from spinney.cli.models import Trust, is_own_file, load_anything
-from spinney.file_container import MAX_HEADER, parse_json
 from spinney.forest import Forest
+from spinney.persistence.container import MAX_HEADER, parse_json
 from spinney.readers import read_model
 
 # Classes and names of columns to print.

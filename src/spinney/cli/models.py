@@ -11,10 +11,10 @@ import typer
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from spinney.base.estimator import unwrapped
 from spinney.cli.tables import Table
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
-from spinney.estimator import unwrapped
-from spinney.files import load
+from spinney.persistence.store import load
 from spinney.readers import read_model
 
 Model = Annotated[

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.pipeline import Pipeline
 
+from spinney.base.estimator import unwrapped
 from spinney.cli.answers import ENDINGS, Columns, write_answers
 from spinney.cli.console import (
     Debug,
@@ -31,7 +32,6 @@ from spinney.cli.console import (
 from spinney.cli.models import Data, Trust, load_anything, table_for, without_label
 from spinney.cli.outputs import check_outputs, check_suffix
 from spinney.cli.tables import Part
-from spinney.estimator import unwrapped
 from spinney.forest import Forest
 from spinney.readers import read_model
 

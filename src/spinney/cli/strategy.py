@@ -90,7 +90,7 @@ def strategy(
         )
         document = json.dumps(found.to_dict())
         if out is not None:
-            from spinney.atomic_write import write_atomically
+            from spinney.persistence.atomic_write import write_atomically
 
             write_atomically(str(out), [document.encode(), b"\n"])
         if as_json:

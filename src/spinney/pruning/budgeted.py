@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from spinney.base.estimator import ReportMixin, held_out_split
 from spinney.errors import InvalidArgumentError, SpinneyWarning
-from spinney.estimator import ReportMixin, held_out_split
 from spinney.pruning.costs import Purchases, purchases_for
 from spinney.pruning.lazy import Fetch, LazyPrediction, cost_of, predict_lazily
 

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
+from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
 from spinney.errors import FormatError
-from spinney.file_classifiers import classifier_from_parts, classifier_to_parts
-from spinney.file_container import Arrays, Settings
-from spinney.file_parts import (
+from spinney.forest import Forest
+from spinney.persistence.container import Arrays, Settings
+from spinney.persistence.fields import (
     forest_from_parts,
     forest_to_parts,
     refuse_leftovers,
     take_array,
     take_setting,
 )
-from spinney.files import Kind, register
-from spinney.forest import Forest
+from spinney.persistence.store import Kind, register
 from spinney.pruning.costs import Purchases
 from spinney.pruning.pruner import FeatureCostPruner
 from spinney.pruning.table import Frontier, FrontierPoint

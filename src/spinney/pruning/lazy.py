@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
+from spinney.forest.rows import as_rows
 from spinney.pruning.costs import Purchases, purchases_for
-from spinney.rows import as_rows
 
 if TYPE_CHECKING:
     from spinney.pruning.lazy_kernels import Nodes

@@ -18,10 +18,15 @@ from sklearn.utils import _safe_indexing, assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from spinney.base.estimator import (
+    EnsembleClassifier,
+    held_out_split,
+    is_trained,
+    unwrapped,
+)
+from spinney.base.progress import progress_for
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
-from spinney.estimator import EnsembleClassifier, held_out_split, is_trained, unwrapped
 from spinney.forest import Forest
-from spinney.progress import progress_for
 from spinney.pruning.costs import Purchases, purchases_for, whole_numbers
 from spinney.pruning.lazy import Fetch, LazyPrediction, cost_of, predict_lazily
 from spinney.pruning.out_of_bag import out_of_bag

@@ -190,7 +190,7 @@ def _text_of(path: Path) -> str:
 
 
 def _read_own(path: Path) -> Forest:
-    from spinney.files import load
+    from spinney.persistence.store import load
 
     loaded = load(path)
     if not isinstance(loaded, Forest):

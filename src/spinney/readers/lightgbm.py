@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import InvalidForestError, UnsupportedModelError
 from spinney.forest import LEAF, ZERO_BAND, Forest
-from spinney.links import smallest_positive_score
+from spinney.forest.links import smallest_positive_score
 from spinney.readers.lightgbm_text import (
     CATEGORICAL,
     DEFAULT_LEFT,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import UnsupportedModelError
-from spinney.links import c_float_function, smallest_positive_score
+from spinney.forest.links import c_float_function, smallest_positive_score
 from spinney.readers.xgboost_trees import refuse_damaged
 
 IDENTITY_OBJECTIVES = (

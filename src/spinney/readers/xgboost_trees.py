@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import UnsupportedModelError
 from spinney.forest import LEAF
-from spinney.invariants import MAX_DEPTH
+from spinney.forest.invariants import MAX_DEPTH
 
 # XGBoost counts categories in floats: from here on it knows none.
 MAX_CATEGORY = 2**24

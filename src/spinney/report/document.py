@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from spinney.atomic_write import write_atomically
 from spinney.errors import InvalidArgumentError
+from spinney.persistence.atomic_write import write_atomically
 from spinney.report.collecting import collect
 from spinney.report.page import page_of
 from spinney.report.plain_text import markdown_of, text_of_page

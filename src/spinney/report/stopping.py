@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.guarantee import clopper_pearson_upper
-from spinney.policy import positive_from, scoring_forest
+from spinney.calibration.bounds import clopper_pearson_upper
 from spinney.report.histograms import of_counts, of_numbers
 from spinney.report.sweep import sweep_levels
 from spinney.report.timing import measure_times
+from spinney.runtime.early_exit import positive_from, scoring_forest
 from spinney.runtime.row_kernels import BETWEEN, BY_COUNT, BY_LEAD, BY_MARGIN
 
 # Confidence of what the given rows would prove.

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from spinney.calibration.bounds import split_rows
 from spinney.errors import SpinneyWarning
-from spinney.guarantee import split_rows
 
 # Levels as multiples of the classifier's own, up to the largest that makes sense.
 MULTIPLES = (0.1, 0.3, 3.0, 10.0, 30.0, 100.0)

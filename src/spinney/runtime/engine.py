@@ -14,8 +14,8 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
-from spinney.links import CLOSE
-from spinney.rows import as_rows, refuse_shuffled_columns
+from spinney.forest.links import CLOSE
+from spinney.forest.rows import as_rows, refuse_shuffled_columns
 from spinney.runtime.kernels import (
     ANSWER_BYTES,
     BLOCK_BYTES,

@@ -16,15 +16,15 @@ import numpy as np
 from numba import njit
 
 from spinney.forest import ZERO_BAND
-from spinney.runtime.building import FINISH, KEEP, MARK
-from spinney.runtime.loading import find_windows, load_columns, load_rows
-from spinney.runtime.slicing import (
+from spinney.runtime.bitslicing import (
     CATEGORICAL,
     LOOK_AHEAD,
     MISSING_LEFT,
     ZERO_IS_MISSING,
 )
-from spinney.runtime.words import (
+from spinney.runtime.building import FINISH, KEEP, MARK
+from spinney.runtime.loading import find_windows, load_columns, load_rows
+from spinney.runtime.simd import (
     STRIDE,
     add_four_pairs,
     codes_of_6_planes,

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.building import distinct_rows, leaves_below, place_nodes
-from spinney.runtime.slicing import (
+from spinney.runtime.bitslicing import (
     CATEGORICAL,
     MISSING_LEFT,
     ZERO_IS_MISSING,
@@ -32,6 +31,7 @@ from spinney.runtime.slicing import (
     node_kinds,
     slice_small_trees,
 )
+from spinney.runtime.building import distinct_rows, leaves_below, place_nodes
 
 if TYPE_CHECKING:
     from spinney.forest import Forest

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from spinney.runtime.words import EIGHT, turn_eight
+from spinney.runtime.simd import EIGHT, turn_eight
 
 u = np.uint64
 

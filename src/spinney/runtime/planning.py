@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spinney.runtime.slicing import costs_of_first_trees
+from spinney.runtime.bitslicing import costs_of_first_trees
 
 if TYPE_CHECKING:
     from spinney.forest import Forest

@@ -13,10 +13,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from spinney.runtime.bitslicing import Program
 from spinney.runtime.kernels import add_trees
 from spinney.runtime.layout import Categories, Forms, Walk
 from spinney.runtime.row_kernels import finish_block, settle_block
-from spinney.runtime.slicing import Program
 
 u = np.uint64
 

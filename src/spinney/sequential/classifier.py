@@ -12,16 +12,22 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from spinney.early_stopping import EarlyStoppingClassifier
-from spinney.errors import InvalidArgumentError
-from spinney.estimator import unwrapped
-from spinney.guarantee import (
+from spinney.base.early_exit_classifier import EarlyStoppingClassifier
+from spinney.base.estimator import unwrapped
+from spinney.calibration.bounds import (
     boldest_proven,
     check_confidence,
     share_to_prove,
     split_rows,
 )
-from spinney.policy import Policy
+from spinney.calibration.out_of_bag import (
+    class_counts,
+    filled_scores,
+    out_of_bag_mask,
+    positive_vote_weights,
+)
+from spinney.errors import InvalidArgumentError
+from spinney.runtime.early_exit import Policy
 from spinney.sequential.checks import (
     check_choice,
     check_max_disagreement,
@@ -29,12 +35,6 @@ from spinney.sequential.checks import (
     check_votes,
 )
 from spinney.sequential.optimal import OBJECTIVES
-from spinney.sequential.out_of_bag import (
-    class_counts,
-    filled_scores,
-    out_of_bag_mask,
-    positive_vote_weights,
-)
 from spinney.sequential.problems import (
     Problem,
     ScoresOfSeveral,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from spinney.errors import FormatError
-from spinney.file_classifiers import (
+from spinney.base.classifier_fields import (
     certificate_to_setting,
     classifier_from_parts,
     classifier_to_parts,
@@ -11,9 +10,10 @@ from spinney.file_classifiers import (
     policy_to_parts,
     take_certificate,
 )
-from spinney.file_container import Arrays, Settings
-from spinney.file_parts import take_setting
-from spinney.files import Kind, register
+from spinney.errors import FormatError
+from spinney.persistence.container import Arrays, Settings
+from spinney.persistence.fields import take_setting
+from spinney.persistence.store import Kind, register
 from spinney.sequential.classifier import SequentialVotingClassifier
 from spinney.sequential.strategy import StoppingStrategy
 from spinney.sequential.voters import TreeVoters

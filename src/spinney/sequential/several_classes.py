@@ -4,7 +4,7 @@ With more than two classes there are too many states for the exact theory. The r
 here look at the two classes in front only: at the votes of the leader and of the
 runner-up, or, where scores are added up, at the margin between the two. Every
 calibration row is walked through in many random orders, and the backward recursion of
-`spinney.recursion` finds the rule with the fewest votes on these paths. What it then
+`spinney.calibration.recursion` finds the rule with the fewest votes on these paths. What it then
 does is measured in fresh orders, on the full counts or sums of every row, and the rule
 is made stricter until the bound holds there.
 """
@@ -213,7 +213,7 @@ class _Votes:
         fresh : _Follow
             Where it is measured.
         """
-        from spinney.recursion import optimal_margins
+        from spinney.calibration.recursion import optimal_margins
 
         pairs = zip(self.leaders, self.runners, strict=True)
         leads = (_relative_lead(leader, runner) for leader, runner in pairs)
@@ -251,7 +251,7 @@ class _Votes:
         target, certain, fresh
             As in `by_lead`.
         """
-        from spinney.recursion import Paths, solve
+        from spinney.calibration.recursion import Paths, solve
 
         # A group of states for every number of votes of the leader, in it one state
         # for every lead.
@@ -387,7 +387,7 @@ def margin_strategy(
     if bound == 0.0 or not len(steps):
         return fresh.strategy(_certain_margins(n_trees, steps, score_range))
 
-    from spinney.recursion import optimal_margins
+    from spinney.calibration.recursion import optimal_margins
 
     target = target_below(bound, n_rows * n_orders)
     walk = _Margins(table, chosen, steps, n_orders, rng)

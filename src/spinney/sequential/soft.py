@@ -4,7 +4,7 @@ The state is the number of trees asked and the sum of their scores. How a row's 
 sums behave under a random order is known exactly: draws without replacement from its
 scores. So every calibration row is walked through in many orders, which is what keeps
 the thresholds from fitting a lucky one, and the backward recursion of
-`spinney.recursion` finds the thresholds with the fewest trees on all these paths.
+`spinney.calibration.recursion` finds the thresholds with the fewest trees on all these paths.
 
 Single thresholds still follow single rows a little. Measured in standard deviations of
 a partial sum, good thresholds change slowly from check to check, so they are averaged
@@ -28,7 +28,7 @@ from spinney.errors import InvalidArgumentError
 from spinney.sequential.checks import check_max_disagreement
 
 if TYPE_CHECKING:
-    from spinney.recursion import Thresholds
+    from spinney.calibration.recursion import Thresholds
 
 Numbers = NDArray[np.float64]
 
@@ -191,7 +191,7 @@ def soft_solver(
 
     @cache
     def solver() -> Callable[[float], Thresholds]:
-        from spinney.recursion import threshold_solver
+        from spinney.calibration.recursion import threshold_solver
 
         return threshold_solver(first.sums, first.full, first.costs, n_bins=N_BINS)
 
@@ -307,7 +307,7 @@ class _Walk:
 
     def strategy(self, lower: Numbers, upper: Numbers) -> SoftStrategy:
         """Return the strategy with these thresholds, measured."""
-        from spinney.recursion import follow_thresholds
+        from spinney.calibration.recursion import follow_thresholds
 
         stop_at, wrong = follow_thresholds(self.sums, self.full, lower, upper)
         n_paths = len(self.full)

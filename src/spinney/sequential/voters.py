@@ -11,12 +11,12 @@ from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from spinney.base.estimator import unwrapped
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
-from spinney.estimator import unwrapped
 from spinney.forest import Forest
-from spinney.policy import Policy, positive_from, scoring_forest
 from spinney.readers import read_model
 from spinney.runtime import ExitRule
+from spinney.runtime.early_exit import Policy, positive_from, scoring_forest
 from spinney.runtime.planning import plan_checks
 from spinney.runtime.row_kernels import finish_block, settle_block
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from spinney.early_stopping import EarlyStoppingClassifier
-from spinney.file_classifiers import classifier_from_parts, classifier_to_parts
-from spinney.file_container import Arrays, Settings
-from spinney.files import Kind, register
+from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
+from spinney.base.early_exit_classifier import EarlyStoppingClassifier
+from spinney.persistence.container import Arrays, Settings
+from spinney.persistence.store import Kind, register
 
 
 class AllTreesClassifier(EarlyStoppingClassifier):

@@ -1,6 +1,6 @@
 """The backward recursion in compiled code: best cuts for a price, and what is left.
 
-See `spinney.recursion` for what they are about.
+See `spinney.calibration.recursion` for what they are about.
 """
 
 from __future__ import annotations

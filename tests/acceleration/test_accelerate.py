@@ -24,9 +24,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import spinney
 from datasets import real
-from spinney import FormatError, SpinneyWarning, UnsupportedModelError, contest
+from spinney import FormatError, SpinneyWarning, UnsupportedModelError
+from spinney.acceleration import selection
+from spinney.base.comparison import Acceleration, Trial
 from spinney.sequential import problems
-from spinney.trials import Acceleration, Trial
 
 X, Y = make_classification(
     7000, 12, n_informative=6, class_sep=1.5, flip_y=0.05, random_state=0
@@ -36,7 +37,7 @@ TRAINING, GIVEN, NEW = slice(0, 1500), slice(1500, 5000), slice(5000, 7000)
 
 
 FULL_PATHS = problems.PATHS
-MEASURE = contest._microseconds
+MEASURE = selection._microseconds
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -48,7 +49,7 @@ def _less_work():
         return [(float(n_trees), 2.0 * float(n_trees)) for n_trees in trees]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contest, "_microseconds", times)
+        patch.setattr(selection, "_microseconds", times)
         patch.setattr(problems, "PATHS", (50_000, 5, 200))
         yield
 
@@ -144,8 +145,8 @@ def test_the_chosen_trial_is_the_fastest_that_kept_the_bound(faster):
 
 
 def test_times_are_measured_for_batches_and_single_rows(forest, monkeypatch):
-    monkeypatch.setattr(contest, "BATCH", 500)
-    monkeypatch.setattr(contest, "ROUNDS", 2)
+    monkeypatch.setattr(selection, "BATCH", 500)
+    monkeypatch.setattr(selection, "ROUNDS", 2)
     full = spinney.AllTreesClassifier(FrozenEstimator(forest)).fit(X[GIVEN])
     frame = pd.DataFrame(X[GIVEN])
     named = spinney.AllTreesClassifier(FrozenEstimator(forest)).fit(frame)
@@ -191,7 +192,7 @@ def test_the_same_seed_gives_the_same_candidates(forest):
 
 def test_what_asks_fewer_trees_but_takes_longer_is_not_kept(forest, monkeypatch):
     monkeypatch.setattr(
-        contest,
+        selection,
         "_microseconds",
         lambda classifiers, rows: [(1.0, 1.0)] + [(2.0, 1.0)] * (len(classifiers) - 1),
     )
@@ -342,7 +343,7 @@ def test_a_bound_with_confidence_comes_with_a_certificate(forest):
 
 def test_rows_for_proof_are_looked_at_once_the_choice_is_made(forest, monkeypatch):
     seen = []
-    keeps, proven = contest.Contest._keeps_bound, contest.Contest.proven
+    keeps, proven = selection.Contest._keeps_bound, selection.Contest.proven
 
     def spy_keeps(self, disagreement, fitted):
         seen.append("compared")
@@ -355,8 +356,8 @@ def test_rows_for_proof_are_looked_at_once_the_choice_is_made(forest, monkeypatc
         assert winner.candidates == candidates
         return result
 
-    monkeypatch.setattr(contest.Contest, "_keeps_bound", spy_keeps)
-    monkeypatch.setattr(contest.Contest, "proven", spy_proven)
+    monkeypatch.setattr(selection.Contest, "_keeps_bound", spy_keeps)
+    monkeypatch.setattr(selection.Contest, "proven", spy_proven)
     spinney.accelerate(
         forest, X[GIVEN], max_disagreement=0.01, confidence=0.9, random_state=0
     )

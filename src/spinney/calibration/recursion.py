@@ -35,8 +35,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spinney.calibration.recursion_kernels import find_cuts, use_room
 from spinney.errors import InvalidArgumentError
-from spinney.recursion_kernels import find_cuts, use_room
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]

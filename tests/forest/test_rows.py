@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import datasets
 from spinney import read_model
-from spinney.rows import as_rows
+from spinney.forest.rows import as_rows
 
 BOTH = pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("float64")])
 F32, F64 = np.dtype("float32"), np.dtype("float64")

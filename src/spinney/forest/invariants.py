@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import InvalidForestError
-from spinney.links import LINKS
+from spinney.forest.links import LINKS
 
 if TYPE_CHECKING:
     from spinney.forest import Forest

@@ -14,10 +14,10 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from spinney.all_trees import AllTreesClassifier
+from spinney.base.all_trees import AllTreesClassifier
+from spinney.base.comparison import Acceleration, Trial
+from spinney.calibration.bounds import boldest_proven, clopper_pearson_upper
 from spinney.errors import SpinneyWarning
-from spinney.guarantee import boldest_proven, clopper_pearson_upper
-from spinney.trials import Acceleration, Trial
 
 # What is timed, and how often.
 BATCH = 10_000

@@ -13,11 +13,14 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from spinney.early_stopping import EarlyStoppingClassifier
+from spinney.base.comparison import Acceleration
+from spinney.base.early_exit_classifier import EarlyStoppingClassifier
+from spinney.base.estimator import unwrapped
+from spinney.calibration.bounds import Certificate
 from spinney.errors import FormatError, InvalidArgumentError
-from spinney.estimator import unwrapped
-from spinney.file_container import Arrays, Settings
-from spinney.file_parts import (
+from spinney.forest import Forest
+from spinney.persistence.container import Arrays, Settings
+from spinney.persistence.fields import (
     forest_from_parts,
     forest_to_parts,
     refuse_leftovers,
@@ -26,11 +29,8 @@ from spinney.file_parts import (
     texts_from_arrays,
     texts_to_arrays,
 )
-from spinney.forest import Forest
-from spinney.guarantee import Certificate
-from spinney.policy import Policy
 from spinney.runtime import ExitRule
-from spinney.trials import Acceleration
+from spinney.runtime.early_exit import Policy
 
 PREFIX = "forest."
 

@@ -11,8 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import binom, multinomial
 
-from spinney.errors import InvalidArgumentError
-from spinney.guarantee import (
+from spinney.calibration.bounds import (
     LEAST_TO_FIT,
     Certificate,
     certify,
@@ -23,6 +22,7 @@ from spinney.guarantee import (
     share_to_prove,
     split_rows,
 )
+from spinney.errors import InvalidArgumentError
 
 CONFIDENCES = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.999])
 # The last digits of an inverse beta function are not ours to answer for.

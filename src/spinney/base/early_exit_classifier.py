@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.estimator import EnsembleClassifier
-from spinney.guarantee import Certificate
-from spinney.trials import Acceleration
+from spinney.base.comparison import Acceleration
+from spinney.base.estimator import EnsembleClassifier
+from spinney.calibration.bounds import Certificate
 
 
 class EarlyStoppingClassifier(EnsembleClassifier, ABC):

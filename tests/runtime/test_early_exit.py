@@ -15,8 +15,8 @@ from sklearn.ensemble import RandomForestClassifier
 import reference
 import spinney
 import strategies
-from spinney.policy import Policy, positive_from, scoring_forest
 from spinney.runtime import ExitRule
+from spinney.runtime.early_exit import Policy, positive_from, scoring_forest
 
 WITHOUT_JIT = bool(numba.config.DISABLE_JIT)
 CLASSIFIERS = (

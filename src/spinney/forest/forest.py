@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spinney.errors import InvalidForestError, UnsupportedModelError
-from spinney.invariants import check_forest, tree_depths
-from spinney.links import class_probabilities, exponential, likeliest_classes
+from spinney.forest.invariants import check_forest, tree_depths
+from spinney.forest.links import class_probabilities, exponential, likeliest_classes
 
 if TYPE_CHECKING:
     from spinney.runtime import Engine, RowPredictor

@@ -12,11 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from spinney.atomic_write import write_atomically
 from spinney.errors import FormatError, InvalidForestError
-from spinney.file_container import Arrays, Bytes, Contents, Settings, decode, encode
-from spinney.file_parts import forest_from_parts, forest_to_parts, refuse_leftovers
 from spinney.forest import Forest
+from spinney.persistence.atomic_write import write_atomically
+from spinney.persistence.container import (
+    Arrays,
+    Bytes,
+    Contents,
+    Settings,
+    decode,
+    encode,
+)
+from spinney.persistence.fields import (
+    forest_from_parts,
+    forest_to_parts,
+    refuse_leftovers,
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,7 @@ _KINDS: dict[str, Kind] = {}
 # Where the other kinds are registered. They need the compiled runtime, so they are
 # loaded when something other than a forest is saved or loaded.
 _KIND_MODULES = (
-    "spinney.all_trees",
+    "spinney.base.all_trees",
     "spinney.anytime.file_kind",
     "spinney.cascade",
     "spinney.pruning",

@@ -13,19 +13,19 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from spinney.all_trees import AllTreesClassifier
-from spinney.cascade import CascadeClassifier
-from spinney.contest import Candidates, Contest, Parts, Way
-from spinney.errors import InvalidArgumentError, SpinneyWarning, UnsupportedModelError
-from spinney.estimator import unwrapped
-from spinney.forest import Forest
-from spinney.guarantee import (
+from spinney.acceleration.selection import Candidates, Contest, Parts, Way
+from spinney.base.all_trees import AllTreesClassifier
+from spinney.base.estimator import unwrapped
+from spinney.base.progress import progress_for
+from spinney.calibration.bounds import (
     check_confidence,
     rows_needed,
     split_rows,
 )
+from spinney.cascade import CascadeClassifier
+from spinney.errors import InvalidArgumentError, SpinneyWarning, UnsupportedModelError
+from spinney.forest import Forest
 from spinney.ordering.checks import check_choice, check_max_disagreement
-from spinney.progress import progress_for
 from spinney.readers import read_model
 from spinney.sequential.classifier import SequentialVotingClassifier
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
-from spinney.links import CLOSE
+from spinney.forest.links import CLOSE
 from spinney.runtime import ExitRule, RowPredictor, StagedEngine
 from spinney.runtime.row_kernels import BETWEEN, BY_COUNT, BY_LEAD, BY_MARGIN
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from spinney.errors import FormatError
-from spinney.file_container import CODES, Arrays, Settings
 from spinney.forest import ARRAYS, Forest
+from spinney.persistence.container import CODES, Arrays, Settings
 
 # NumPy stores all labels at the width of the longest, and limits that width.
 LONGEST_LABEL = 2**20

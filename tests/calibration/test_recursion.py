@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinney import optimal_strategy, recursion
-from spinney.recursion import (
+from spinney.calibration.recursion import (
     Paths,
     find_cuts,
     follow_thresholds,

@@ -18,13 +18,13 @@ from sklearn.ensemble import (
 )
 
 import spinney
-from spinney.errors import InvalidArgumentError, UnsupportedModelError
-from spinney.sequential.out_of_bag import (
+from spinney.calibration.out_of_bag import (
     class_counts,
     filled_scores,
     out_of_bag_mask,
     positive_vote_weights,
 )
+from spinney.errors import InvalidArgumentError, UnsupportedModelError
 
 N_TREES = 101
 

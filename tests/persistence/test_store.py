@@ -23,7 +23,8 @@ from hypothesis import given
 
 import reference
 import spinney
-from spinney import FormatError, file_container
+from spinney import FormatError
+from spinney.persistence import container
 from strategies import forests, random_forest, random_rows
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="needs POSIX files")
@@ -333,13 +334,13 @@ def test_a_spinney_file_rewritten_by_the_safetensors_library_is_refused(tmp_path
 def test_a_newer_format_asks_for_an_upgrade(tmp_path, monkeypatch):
     path = tmp_path / "model.spinney"
     with monkeypatch.context() as patch:
-        patch.setattr(file_container, "FORMAT", 4)
+        patch.setattr(container, "FORMAT", 4)
         spinney.save(random_forest(), path)
     assert load_error(path) == (
         f"{str(path)!r} has format 4, this spinney ({spinney.__version__}) reads "
         "format 1.\nHint: upgrade spinney."
     )
-    monkeypatch.setattr(file_container, "FORMAT", 3)
+    monkeypatch.setattr(container, "FORMAT", 3)
     assert "reads formats 1 to 3" in load_error(path)
 
 
@@ -444,7 +445,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path):
 KILLED_WHILE_SAVING = """
 import os, signal, sys
 import spinney
-from spinney import files
+from spinney.persistence import store
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -463,8 +464,8 @@ if point == "replaced":
 elif point in ("fsync", "replace"):
     setattr(os, point, die)
 else:
-    write = files.write_atomically
-    files.write_atomically = lambda path, chunks: write(path, dying(chunks, int(point)))
+    write = store.write_atomically
+    store.write_atomically = lambda path, chunks: write(path, dying(chunks, int(point)))
 spinney.save(forest, path)
 """
 

@@ -120,7 +120,7 @@ def certify(classifier: Any, X: Any, *, confidence: float = 0.95) -> Certificate
 
     Examples
     --------
-    >>> from spinney.guarantee import clopper_pearson_upper
+    >>> from spinney.calibration.bounds import clopper_pearson_upper
     >>> round(clopper_pearson_upper(8, 10_000, 0.95), 6)
     0.001443
     """
@@ -265,7 +265,7 @@ def certify_sequence(
 
     Examples
     --------
-    >>> from spinney.guarantee import certify_sequence
+    >>> from spinney.calibration.bounds import certify_sequence
     >>> accepted = certify_sequence(
     ...     [0, 1, 9, 2], 10_000, max_disagreement=1e-3, confidence=0.95
     ... )

@@ -1,0 +1,1 @@
+"""What the classifiers of all rooms share."""

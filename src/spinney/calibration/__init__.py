@@ -1,0 +1,1 @@
+"""What rows prove, and what is fitted to them: bounds, splits, thresholds."""

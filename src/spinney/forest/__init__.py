@@ -1,0 +1,14 @@
+"""What a model is, and what a row is to it."""
+
+from __future__ import annotations
+
+from spinney.forest.forest import (
+    ARRAYS,
+    ARRAYS_PER_NODE,
+    LEAF,
+    MAX_OUTPUTS,
+    ZERO_BAND,
+    Forest,
+)
+
+__all__ = ["ARRAYS", "ARRAYS_PER_NODE", "LEAF", "MAX_OUTPUTS", "ZERO_BAND", "Forest"]
