@@ -14,8 +14,8 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --disable-pip-version
 # with one each they do not wait for one another.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 PARALLEL = -n auto --maxprocesses 4
-TESTS_OF_KERNELS = tests/runtime tests/sequential tests/test_policy.py \
-    tests/test_recursion.py tests/ordering tests/cascade tests/anytime tests/pruning
+TESTS_OF_KERNELS = tests/runtime tests/calibration tests/ordering tests/sequential \
+    tests/cascade tests/anytime tests/pruning
 
 .PHONY: help demo test slow lint format docs compare papers clean
 
@@ -39,11 +39,8 @@ test: lint $(VENV)/compiled
 # wrong number.
 	NUMBA_DISABLE_JIT=1 $(PYTEST) $(PARALLEL) $(TESTS_OF_KERNELS)
 
-# Compile once here rather than in every process of the tests. Numba keeps what it has
-# compiled as long as the file of a kernel stays as it is, even if a kernel that it calls
-# from another file has changed: so all of it goes.
+# Compile once here rather than in every process of the tests.
 $(VENV)/compiled: $(VENV)/ready-for-test $(wildcard src/spinney/*/*.py)
-	@find src -name '*.nb[ic]' -delete
 	@$(BIN)/spinney warm-up --quiet
 	@touch $@
 

@@ -11,8 +11,9 @@ classes before it and is not below those after it.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from spinney.runtime.kernel_cache import kernel
 
 Counts = NDArray[np.int64]
 Nodes = NDArray[np.int32]
@@ -21,14 +22,14 @@ Nodes = NDArray[np.int32]
 # ------------------------------------------------------------------ all states
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add(first: Counts, second: Counts, total: Counts) -> None:
     """Write ``first + second`` to `total`."""
     for i in range(first.shape[0]):
         total[i] = first[i] + second[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count_ahead(first: Counts, second: Counts, ends: Counts, worst: Counts) -> int:
     """Return how many rows have only positive numbers in ``first + second``.
 
@@ -60,7 +61,7 @@ def _count_ahead(first: Counts, second: Counts, ends: Counts, worst: Counts) -> 
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_box(
     base: Counts,
     margins: Counts,
@@ -174,7 +175,7 @@ def count_box(
                 _add(sums[i - 1], adds[i - 1, steps[i - 1]], sums[i])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def choose_steps(
     counts: Counts,
     first: int,
@@ -237,7 +238,7 @@ def choose_steps(
 # ------------------------------------------------------------------ one step at a time
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _strongest_rival(sums: Counts, label: int) -> int:
     """Return the class with the largest sum among those other than `label`."""
     rival = 1 if label == 0 else 0
@@ -247,7 +248,7 @@ def _strongest_rival(sums: Counts, label: int) -> int:
     return rival
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_right(sums: Counts, change: Counts, label: int) -> bool:
     """Whether the row's own class wins once `change` is added to its sums."""
     own = sums[label] + change[label]
@@ -259,7 +260,7 @@ def _is_right(sums: Counts, change: Counts, label: int) -> bool:
     return n_ahead == 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_after_moves(
     first: int,
     end: int,
@@ -319,7 +320,7 @@ def count_after_moves(
         counts[t] = count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_leads(sums: Counts, labels: Counts, lead: Counts) -> None:
     """Write by how much each row's own class is ahead of the strongest other one."""
     for r in range(labels.shape[0]):
@@ -327,13 +328,13 @@ def find_leads(sums: Counts, labels: Counts, lead: Counts) -> None:
         lead[r] = sums[r, label] - sums[r, _strongest_rival(sums[r], label)]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _next_node(node: int, leaf: int, left: Nodes, right: Nodes, boundary: Nodes) -> int:
     """Return the child of `node` on the way to the leaf of this number."""
     return left[node] if leaf < boundary[node] else right[node]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def move_tree(
     backward: bool,
     level: int,
@@ -392,7 +393,7 @@ def move_tree(
     find_leads(sums, labels, lead)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_along(
     order: Counts,
     left: Nodes,

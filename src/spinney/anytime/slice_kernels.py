@@ -14,16 +14,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from spinney.forest import ZERO_BAND
+from spinney.forest.nodes import ZERO_BAND
 from spinney.runtime.bitslicing import (
     CATEGORICAL,
     MISSING_LEFT,
     ZERO_IS_MISSING,
     Sliced,
 )
+from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.layout import Categories
 from spinney.runtime.simd import (
     STRIDE,
@@ -54,7 +54,7 @@ class LeafPaths(NamedTuple):
     code: Counts  # of a leaf; -1 for an inner node
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_leaf_paths(
     link: NDArray[Any],
     roots: NDArray[np.uint64],
@@ -105,7 +105,7 @@ def list_leaf_paths(
             i += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def choose_slices(
     before: Counts,
     after: Counts,
@@ -148,7 +148,7 @@ def choose_slices(
     return n_sliced, n_new, n_walked
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def load_columns(rows: NDArray[Any], columns: NDArray[Any]) -> None:
     """Copy rows, column after column.
 
@@ -170,7 +170,7 @@ def load_columns(rows: NDArray[Any], columns: NDArray[Any]) -> None:
                 columns[c, r] = rows[r, c]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _goes_right(
     x: float,
     threshold: float,
@@ -195,7 +195,7 @@ def _goes_right(
     return (word >> (code & 31)) & 1 == 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _ask(
     column: NDArray[Any],
     threshold: Any,
@@ -227,7 +227,7 @@ def _ask(
             answers[u(start + w)] = word
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _split_down(
     columns: NDArray[Any],
     n_words: int,
@@ -283,7 +283,7 @@ def _split_down(
             k += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _codes_of_planes(planes: Words, first: int, n_words: int, codes: Words) -> None:
     """Turn eight planes of one bit per row into one byte per row.
 
@@ -313,7 +313,7 @@ def _codes_of_planes(planes: Words, first: int, n_words: int, codes: Words) -> N
         codes[j] = x ^ t ^ (t << u(28))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _list_changes(
     paths: LeafPaths, tree: int, before: int, after: int, table: Counts, change: Counts
 ) -> None:
@@ -333,7 +333,7 @@ def _list_changes(
                 change[code[i] * n_values + v] = table[new, v] - table[old, v]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add_changes(
     change: Counts, n_values: int, output: int, code: Places, sums: Counts
 ) -> None:
@@ -358,7 +358,7 @@ def _add_changes(
                 sums[r, v] += change[i + v]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def step_sliced(
     columns: NDArray[Any],
     sliced: Sliced,

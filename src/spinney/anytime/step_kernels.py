@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from spinney.forest import ZERO_BAND
+from spinney.forest.nodes import ZERO_BAND
 from spinney.runtime.bitslicing import CATEGORICAL, MISSING_LEFT, ZERO_IS_MISSING
+from spinney.runtime.kernel_cache import kernel
 
 u = np.uint64
 
@@ -31,7 +31,7 @@ DENSE_LEVELS = 12
 SPARSE_LEVELS = 4
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def load_rows(X: NDArray[Any], first: int, columns: Counts, rows: NDArray[Any]) -> bool:
     """Copy the columns in use of some rows; tell whether there is a NaN among them.
 
@@ -57,7 +57,7 @@ def load_rows(X: NDArray[Any], first: int, columns: Counts, rows: NDArray[Any]) 
     return any_nan
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _goes_right(
     x: float,
     threshold: float,
@@ -83,7 +83,7 @@ def _goes_right(
     return (word >> (code & 31)) & 1 == 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _step_special(
     row: NDArray[Any],
     root: Any,
@@ -111,7 +111,7 @@ def _step_special(
     return (word >> shift) + u(right)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _walk_dense(
     rows: NDArray[Any],
     missing: bool,
@@ -168,7 +168,7 @@ def _walk_dense(
             place[r] = (w >> shift) + right
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _walk_sparse(
     rows: NDArray[Any],
     threshold: NDArray[Any],
@@ -209,7 +209,7 @@ def _walk_sparse(
         level += SPARSE_LEVELS
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _walk_special(
     rows: NDArray[Any],
     root: int,
@@ -249,7 +249,7 @@ def _walk_special(
         place[r] = here
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def step_block(
     rows: NDArray[Any],
     missing: bool,
@@ -343,7 +343,7 @@ def step_block(
             _add(table[root:], output[t], here, sums)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add(table: Counts, output: int, new: Places, sums: Counts) -> None:
     """Add what the first places after the root do."""
     n_rows, n_classes = sums.shape
@@ -363,7 +363,7 @@ def _add(table: Counts, output: int, new: Places, sums: Counts) -> None:
                 sums[r, c] += table[u(new[r]), c]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _update(table: Counts, output: int, old: Places, new: Places, sums: Counts) -> None:
     """Take back what the old places have added and add what the new ones do."""
     n_rows, n_classes = sums.shape
@@ -385,7 +385,7 @@ def _update(table: Counts, output: int, old: Places, new: Places, sums: Counts) 
                     sums[r, c] += table[b, c] - table[a, c]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def step_row(
     row: NDArray[Any],
     threshold: NDArray[Any],
@@ -468,7 +468,7 @@ def step_row(
                 sums[c] += table[root + new, c] - table[at, c]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_winners(
     sums: Counts, slack: int, winner: Counts, is_close: NDArray[np.bool_]
 ) -> bool:

@@ -258,7 +258,7 @@ class Stepper:
                 )
                 block.is_known |= is_new
             if n_sliced:
-                step_sliced(  # type: ignore[call-arg]
+                step_sliced(
                     block.columns,
                     slices.sliced,
                     slices.categories,
@@ -273,7 +273,7 @@ class Stepper:
                     block.sums,
                 )
         if n_walked:
-            step_block(  # type: ignore[call-arg]
+            step_block(
                 block.rows,
                 block.missing,
                 *arguments,
@@ -311,9 +311,7 @@ class Stepper:
 
         arguments = self.arguments(row.dtype.type)
         end = min(end, self.n_steps)
-        step_row(  # type: ignore[call-arg]
-            row, *arguments, self.order, first, end, place, sums
-        )
+        step_row(row, *arguments, self.order, first, end, place, sums)
 
     def winners(
         self, block: Block, rows: NDArray[np.floating], winner: NDArray[np.int64]

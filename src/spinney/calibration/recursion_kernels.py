@@ -6,14 +6,15 @@ See `spinney.calibration.recursion` for what they are about.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from spinney.runtime.kernel_cache import kernel
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _stop_here(
     k: int,
     codes: NDArray[np.uint16],
@@ -41,7 +42,7 @@ def _stop_here(
             wrong[p] = (code & 1 == 1) == (chosen == 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_cuts(
     codes: NDArray[np.uint16],
     starts: NDArray[np.int64],
@@ -144,7 +145,7 @@ def find_cuts(
         _stop_here(k, codes, starts, lower, upper, choice, stop_at, wrong)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def use_room(
     codes: NDArray[np.uint16],
     starts: NDArray[np.int64],

@@ -1,7 +1,8 @@
 """Thresholds along an order with the least mean cost: the budget spent where it pays.
 
 The greedy thresholds spend the whole budget at the first steps that can use it. Here
-it is spread over all steps by a backward recursion, see `spinney.calibration.recursion`.
+it is spread over all steps by a backward recursion, see
+`spinney.calibration.recursion`.
 """
 
 from __future__ import annotations

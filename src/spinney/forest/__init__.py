@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from spinney.forest.forest import (
-    ARRAYS,
-    ARRAYS_PER_NODE,
-    LEAF,
-    MAX_OUTPUTS,
-    ZERO_BAND,
-    Forest,
-)
+from spinney.forest.forest import ARRAYS, ARRAYS_PER_NODE, MAX_OUTPUTS, Forest
+from spinney.forest.nodes import LEAF, ZERO_BAND
 
 __all__ = ["ARRAYS", "ARRAYS_PER_NODE", "LEAF", "MAX_OUTPUTS", "ZERO_BAND", "Forest"]

@@ -15,18 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from spinney.errors import InvalidForestError, UnsupportedModelError
 from spinney.forest.invariants import check_forest, tree_depths
 from spinney.forest.links import class_probabilities, exponential, likeliest_classes
+from spinney.forest.nodes import LEAF
 
 if TYPE_CHECKING:
     from spinney.runtime import Engine, RowPredictor
 
-LEAF = -1
-
 # More classes than any model has; keeps a forged number from filling the memory.
 MAX_OUTPUTS = 2**20
-
-# Values this close to zero count as zero where zero means "missing" (LightGBM's
-# constant, a float32, as the double it is compared as).
-ZERO_BAND = float(np.float32(1e-35))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -64,13 +64,19 @@ def exponential(x: NDArray[np.floating], as_in_c: bool = False) -> NDArray[np.fl
 
 
 def logistic(raw: NDArray[np.floating], scale: float = 1.0) -> NDArray[np.floating]:
-    """Return ``1 / (1 + exp(-scale * raw))``, without overflow."""
-    one = raw.dtype.type(1)
-    exponent = -raw.dtype.type(scale) * raw
-    if raw.dtype == np.float32:
-        exponent = np.minimum(exponent, LARGEST_FLOAT32_EXPONENT)
-    with np.errstate(over="ignore"):  # exp(large) = inf, and 1 / inf = 0 is right
-        return one / (one + exponential(exponent))
+    """Return ``1 / (1 + exp(-scale * raw))``, without overflow.
+
+    Doubles go through SciPy, whose `expit` calls the exponential of the C library, as
+    LightGBM, CatBoost and scikit-learn do. NumPy's own has another last bit for one
+    number in twenty on processors with AVX-512.
+    """
+    if raw.dtype != np.float32:
+        from scipy.special import expit
+
+        return np.asarray(expit(raw.dtype.type(scale) * raw))
+    one = np.float32(1)
+    exponent = np.minimum(-np.float32(scale) * raw, LARGEST_FLOAT32_EXPONENT)
+    return one / (one + exponential(exponent))
 
 
 def softmax(raw: NDArray[np.floating], as_in_c: bool = False) -> NDArray[np.floating]:

@@ -17,8 +17,9 @@ negated scores.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from spinney.runtime.kernel_cache import kernel
 
 Numbers = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -30,7 +31,7 @@ NEGATIVE_ONLY = 2
 POSITIVE_ONLY = 3
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sift_down(heap: Numbers, place: int, size: int, value: float) -> None:
     """Put `value` where it belongs at or below `place`; larger numbers are on top."""
     child = 2 * place + 1
@@ -45,7 +46,7 @@ def _sift_down(heap: Numbers, place: int, size: int, value: float) -> None:
     heap[place] = value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def keep_smallest(values: Numbers, limit: float, n_kept: int, heap: Numbers) -> int:
     """Keep the smallest of the values below a limit, in a heap, largest on top.
 
@@ -92,7 +93,7 @@ def keep_smallest(values: Numbers, limit: float, n_kept: int, heap: Numbers) -> 
     return size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sort_heap(heap: Numbers, size: int) -> None:
     """Turn a heap with the largest number on top into ascending order."""
     for last in range(size - 1, 0, -1):
@@ -101,7 +102,7 @@ def _sort_heap(heap: Numbers, size: int) -> None:
         _sift_down(heap, 0, last, value)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _furthest_cut(
     values: Numbers, limit: float, budget: int, heap: Numbers
 ) -> tuple[float, int]:
@@ -114,7 +115,7 @@ def _furthest_cut(
     return (heap[0] if size > budget else limit), size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count_below(values: Numbers, cut: float) -> int:
     count = 0
     for i in range(values.shape[0]):
@@ -122,7 +123,7 @@ def _count_below(values: Numbers, cut: float) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count_above(values: Numbers, cut: float) -> int:
     """Return how many of the *negated* values lie below `cut`."""
     count = 0
@@ -131,7 +132,7 @@ def _count_above(values: Numbers, cut: float) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _counts_by_error(
     own: Numbers, n_own: int, limit: float, others: Numbers, budget: int, counts: Places
 ) -> None:
@@ -172,7 +173,7 @@ def _counts_by_error(
         counts[e] += counts[e - 1]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _split_budget(
     positive: Numbers,
     negative: Numbers,
@@ -247,7 +248,7 @@ def _split_budget(
     return best, best_errors, low_cut, high_cut
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_exit(
     positive: Numbers,
     negative: Numbers,
@@ -330,7 +331,7 @@ def best_exit(
     return min(n_decided, n_rows), n_errors, low_cut, high_cut
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _smallest_ratio(ratios: Numbers) -> int:
     """Return the place of the smallest number, the first of several equal ones."""
     best = 0
@@ -340,7 +341,7 @@ def _smallest_ratio(ratios: Numbers) -> int:
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add_score(
     scores: Numbers, partial: Numbers, n_positive: int, parted: Numbers
 ) -> None:
@@ -352,7 +353,7 @@ def _add_score(
         parted[i] = -(partial[i] + scores[i])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def choose_tree(
     scores: Numbers,
     candidates: Places,
@@ -448,7 +449,7 @@ def choose_tree(
     return best, low_cuts[best], high_cuts[best]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def choose_tree_by_margin(
     scores: NDArray[np.float64],
     tree_output: Places,

@@ -14,10 +14,10 @@ is often written, changes no decision. All numbers are integers, so nothing is r
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from spinney.forest import LEAF
+from spinney.forest.nodes import LEAF
+from spinney.runtime.kernel_cache import kernel
 
 Indices = NDArray[np.int32]
 Counts = NDArray[np.int64]
@@ -26,7 +26,7 @@ Rows = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _pairs_of_class(counts: Counts, label: int, count: int, threshold: int) -> int:
     """Return what the pairs with one class add, if that class had `count` rows."""
     above = count - threshold
@@ -41,7 +41,7 @@ def _pairs_of_class(counts: Counts, label: int, count: int, threshold: int) -> i
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def impurity_of(counts: Counts, threshold: int) -> int:
     """Return the impurity of a set of rows.
 
@@ -58,7 +58,7 @@ def impurity_of(counts: Counts, threshold: int) -> int:
     return total // 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _best_threshold(
     values: Rows,
     rows: Indices,
@@ -119,7 +119,7 @@ def _best_threshold(
     return limit, place
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _part(
     rows: Indices, start: int, end: int, goes_left: Flags, spare: Indices
 ) -> None:
@@ -139,7 +139,7 @@ def _part(
         rows[n_left + i] = spare[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _highest_worth_trying(
     cost: float, impurity: int, best_risk: float, best_worse: int
 ) -> int:
@@ -155,7 +155,7 @@ def _highest_worth_trying(
     return min(impurity, int(exact) + 2) if exact > -1.0 else 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def grow_tree(
     columns: Rows,
     sorted_rows: Indices,
@@ -334,7 +334,7 @@ def grow_tree(
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def follow_rows(
     X: Rows,
     feature: Indices,

@@ -13,15 +13,16 @@ throughout, so that sums are exact and ties are ties.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from spinney.runtime.kernel_cache import kernel
 
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def describe_trees(
     tree_offsets: Counts, left: Indices, right: Indices, item: Indices
 ) -> tuple[Counts, Indices, Flags]:
@@ -71,7 +72,7 @@ def describe_trees(
     return order, parent, is_first
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_errors(
     leaves: Indices,
     codes: Counts,
@@ -114,7 +115,7 @@ def count_errors(
     return errors
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_closure(
     parent: Indices, gain: NDArray[np.number], allowed: Flags
 ) -> tuple[Flags, int]:
@@ -154,7 +155,7 @@ def best_closure(
     return kept, total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_pairs(leaves: Indices, parent: Indices, place: Indices, buys: Flags) -> int:
     """Count the pairs of a row and a node at which it first needs something.
 
@@ -177,7 +178,7 @@ def count_pairs(leaves: Indices, parent: Indices, place: Indices, buys: Flags) -
     return n_pairs
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hashed(members: Indices, start: int, end: int) -> np.uint64:
     """Return a number for a list of nodes that hardly any other list has."""
     code = np.uint64(14695981039346656037)
@@ -189,7 +190,7 @@ def _hashed(members: Indices, start: int, end: int) -> np.uint64:
     return code * np.uint64(0xC4CEB9FE1A85EC53)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_slot(
     slots: Indices, shift: np.uint64, offsets: Counts, members: Indices, group: int
 ) -> int:
@@ -212,7 +213,7 @@ def _find_slot(
         slot = (slot + np.uint64(1)) & mask
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _grown(slots: Indices, offsets: Counts, members: Indices, n_groups: int) -> Indices:
     """Return a table of slots twice as large, with all groups in it."""
     size = 2 * slots.shape[0]
@@ -227,7 +228,7 @@ def _grown(slots: Indices, offsets: Counts, members: Indices, n_groups: int) -> 
     return larger
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _slot_shift(size: int) -> np.uint64:
     """Return by how much a hash is shifted to number one of `size` slots."""
     bits = 0
@@ -236,7 +237,7 @@ def _slot_shift(size: int) -> np.uint64:
     return np.uint64(64 - bits)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def build_groups(
     leaves: Indices,
     weights: Counts,
@@ -334,7 +335,7 @@ def build_groups(
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def restrict_groups(
     group_price: Counts,
     group_offsets: Counts,

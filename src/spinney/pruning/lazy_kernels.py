@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from spinney.forest import ZERO_BAND
+from spinney.forest.nodes import ZERO_BAND
+from spinney.runtime.kernel_cache import kernel
 
 TRUNCATE, FLOOR, EXACT = 0, 1, 2
 
@@ -43,7 +43,7 @@ class Nodes(NamedTuple):
     category_rule: int
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _in_set(
     x: float, words: NDArray[np.uint32], start: int, end: int, rule: int
 ) -> bool:
@@ -57,7 +57,7 @@ def _in_set(
     return (int(words[start + (code >> 5)]) >> (code & 31)) & 1 == 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def walk_on(
     rows: NDArray[np.int64],
     X: NDArray[np.float64],

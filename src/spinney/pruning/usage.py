@@ -8,15 +8,16 @@ stops in a tree at the first node that is not kept.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from spinney.runtime.kernel_cache import kernel
 
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure_points(
     leaves: Indices,
     codes: Counts,
@@ -156,7 +157,7 @@ def measure_points(
     return weight
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_features(
     leaves: Indices, parent: Indices, feature: Indices, used: Flags
 ) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from spinney.runtime.kernel_cache import kernel
 
 # What is done to the set of rows at a node, see `schedule_splits`; and, last, marking
 # rows for other bits of the code beforehand.
 MARK, FINISH, KEEP, SPLIT, EXTRA = 0, 1, 2, 3, 4
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def place_nodes(
     tree_offsets: NDArray[np.int64],
     left: NDArray[np.int32],
@@ -64,7 +65,7 @@ def place_nodes(
     return place, root
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def leaves_below(
     tree_offsets: NDArray[np.int64],
     left: NDArray[np.int32],
@@ -92,7 +93,7 @@ def leaves_below(
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def distinct_rows(bits: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     """Number the distinct rows of a table in the order in which they appear.
 
@@ -147,7 +148,7 @@ def distinct_rows(bits: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     return number, n_distinct
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_splits(
     root: int,
     left: NDArray[np.int32],
@@ -236,7 +237,7 @@ def list_splits(
     return n_splits
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _operation_at(
     node: int,
     left: NDArray[np.int32],
@@ -267,7 +268,7 @@ def _operation_at(
     return SPLIT if n_inner == 2 else KEEP
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write(
     operations: NDArray[np.uint32],
     n: int,
@@ -286,7 +287,7 @@ def _write(
     operations[n, 5] = last
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write_extras(
     operations: NDArray[np.uint32],
     n: int,
@@ -306,7 +307,7 @@ def _write_extras(
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _wait(
     waiting: NDArray[np.int64],
     n_waiting: NDArray[np.int64],
@@ -320,7 +321,7 @@ def _wait(
     n_waiting[kind] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def schedule_splits(
     left: NDArray[np.int32],
     right: NDArray[np.int32],

@@ -161,7 +161,7 @@ class Engine:
             arguments = self.row_arguments(rows.dtype.type)
             if arguments is not None:
                 total = np.empty((len(rows), self.forest.n_outputs), self.sum_dtype)
-                score_rows(rows, *arguments, total)  # type: ignore[call-arg]
+                score_rows(rows, *arguments, total)
                 return total
         layout = self.layout(rows.dtype.type)
         table = self.table(layout, rows.dtype.type)

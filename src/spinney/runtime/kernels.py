@@ -13,9 +13,8 @@ and unsigned integers, hence the many ``u(...)``.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from spinney.forest import ZERO_BAND
+from spinney.forest.nodes import ZERO_BAND
 from spinney.runtime.bitslicing import (
     CATEGORICAL,
     LOOK_AHEAD,
@@ -23,6 +22,7 @@ from spinney.runtime.bitslicing import (
     ZERO_IS_MISSING,
 )
 from spinney.runtime.building import FINISH, KEEP, MARK
+from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.loading import find_windows, load_columns, load_rows
 from spinney.runtime.simd import (
     STRIDE,
@@ -67,7 +67,7 @@ FIRST_LEVELS = 12
 MORE_LEVELS = 6
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _in_set(x, words, start, end, rule):
     """Whether the number `x`, not NaN, is a member of a set of categories.
 
@@ -85,7 +85,7 @@ def _in_set(x, words, start, end, rule):
     return (word >> (code & 31)) & 1 == 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _goes_right(x, threshold, kind, words, start, end, rule):
     """Whether `x` goes right at a node of any kind."""
     if x != x or (kind & ZERO_IS_MISSING != 0 and abs(x) <= ZERO_BAND):
@@ -95,7 +95,7 @@ def _goes_right(x, threshold, kind, words, start, end, rule):
     return x > threshold
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _walk_levels(rows, stride, walk, root, n_levels, missing, active, n_active, node):
     """Take some rows `n_levels` down a tree, eight at a time.
 
@@ -160,7 +160,7 @@ def _walk_levels(rows, stride, walk, root, n_levels, missing, active, n_active, 
         node[r4], node[r5], node[r6], node[r7] = i4, i5, i6, i7
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _walk_tree(rows, stride, n_rows, walk, tree, missing, active, node, payload):
     """Write the payload at which each row ends in a tree of plain comparisons."""
     two = u(2)
@@ -199,7 +199,7 @@ def _walk_tree(rows, stride, n_rows, walk, tree, missing, active, node, payload)
         payload[r] = walk.payload[two * (root + u(node[r]))]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _walk_special(rows, stride, n_rows, walk, categories, tree, payload):
     """Write the payload at which each row ends in a tree with nodes of any kind."""
     one, two = u(1), u(2)
@@ -233,7 +233,7 @@ def _walk_special(rows, stride, n_rows, walk, categories, tree, payload):
         payload[r] = payloads[two * node]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _ask(values, first, threshold, kind, n_words, answers, start):
     """Compare a column of a block with a threshold; a bit per row says "goes right".
 
@@ -250,7 +250,7 @@ def _ask(values, first, threshold, kind, n_words, answers, start):
             answers[u(start) + u(w)] = word
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _ask_special(
     values, first, threshold, kind, which, categories, n_words, answers, start
 ):
@@ -268,7 +268,7 @@ def _ask_special(
         answers[u(start) + u(w)] = word
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _aligned_words(n):
     """Return an array of words that begins where a line of the cache does."""
     words = np.empty(n + 8, dtype=np.uint64)
@@ -276,7 +276,7 @@ def _aligned_words(n):
     return words[start : start + n]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rank(values, first, n_rows, threshold, begin, end, rank):
     """Write where each value stands among ascending thresholds.
 
@@ -296,7 +296,7 @@ def _rank(values, first, n_rows, threshold, begin, end, rank):
         n_left -= half
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _ask_chain(
     values, first, n_rows, program, chain, n_words, words, rank, last_row, answers
 ):
@@ -350,7 +350,7 @@ def _ask_chain(
                     answers[start + w] |= is_nan[w]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _ask_chains(
     program, n_rows, n_words, words, values, start, rank, last_row, answers
 ):
@@ -370,7 +370,7 @@ def _ask_chains(
         )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _ask_others(
     program, n_words, words, values, start, categories, first_word, answers
 ):
@@ -400,7 +400,7 @@ def _ask_others(
             )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _slice_tree(
     first_run,
     last_run,
@@ -516,7 +516,7 @@ def _slice_tree(
         begin = end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _payloads_of_planes(first, n_planes, n_words, words, planes, payload, start):
     """Write the payload of every row, `first` plus its code, from `start` on."""
     size = u(words)
@@ -532,7 +532,7 @@ def _payloads_of_planes(first, n_planes, n_words, words, planes, payload, start)
             codes_of_16_planes(planes, w, size, payload, at, first)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add(table, payload, start, n_rows, output, total):
     """Add the values of one tree, to a single output or to all of them."""
     n_values = table.shape[1]
@@ -550,7 +550,7 @@ def _add(table, payload, start, n_rows, output, total):
                 total[r, v] += row[v]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add_four(table, payload, block, n_rows, total):
     """Add the values of four trees, one or two for each payload, in their order.
 
@@ -577,7 +577,7 @@ def _add_four(table, payload, block, n_rows, total):
             )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _evaluate(X, places, forms, block, table, tree_output, total, payloads):
     """Ask all trees about some rows, tree by tree over blocks of rows.
 
@@ -731,7 +731,7 @@ def _evaluate(X, places, forms, block, table, tree_output, total, payloads):
                 )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_trees(X, places, forms, block, table, tree_output, total):
     """Add what each tree says to the raw scores.
 
@@ -756,7 +756,7 @@ def add_trees(X, places, forms, block, table, tree_output, total):
     _evaluate(X, places, forms, block, table, tree_output, total, payloads)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_payloads(X, forms, block, payloads):
     """Write the payload of the leaf at which each row ends in each tree.
 
@@ -772,7 +772,7 @@ def find_payloads(X, forms, block, payloads):
     _evaluate(X, none, forms, block, table, none, table, payloads)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_codes(columns, n_rows, forms, is_wanted, codes):
     """Write the code of the leaf of each row in some of the trees that are sliced.
 

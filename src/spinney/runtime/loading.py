@@ -8,8 +8,8 @@ they are the rows of `X` themselves.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.simd import EIGHT, turn_eight
 
 u = np.uint64
@@ -18,13 +18,13 @@ u = np.uint64
 ALL_ROWS = np.empty(0, dtype=np.int64)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _place_of(places, r):
     """Return where in `X` the row `r` is."""
     return u(places[r]) if places.shape[0] > 0 else r
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def load_rows(X, places, first, n_rows, columns, rows):
     """Copy the columns in use of some rows; tell whether there is a NaN among them.
 
@@ -43,7 +43,7 @@ def load_rows(X, places, first, n_rows, columns, rows):
     return any_nan
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_windows(columns, n_features):
     """Cover the columns in use with windows of eight neighbours each.
 
@@ -75,7 +75,7 @@ def find_windows(columns, n_features):
     return begins[:n_windows], members[:n_windows]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def load_columns(
     X, places, first, n_rows, columns, begins, members, start, values, targets
 ):

@@ -8,12 +8,13 @@ indices.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from spinney.runtime.kernel_cache import kernel
 
 u = np.uint64
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _load_row(X, r, columns, used):
     """Copy the columns in use of a row, and minus infinity for the leaves to look at.
 
@@ -29,7 +30,7 @@ def _load_row(X, r, columns, used):
     return any_nan
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _walk_eight_trees(
     row, missing, threshold, link, root, tree, shift, mask, max_depth, node
 ):
@@ -75,7 +76,7 @@ def _walk_eight_trees(
     node[4], node[5], node[6], node[7] = i4, i5, i6, i7
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add_trees_to_row(
     row,
     missing,
@@ -107,7 +108,7 @@ def _add_trees_to_row(
                     total[v] += values[v]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def score_rows(
     X,
     columns,
@@ -166,7 +167,7 @@ def score_rows(
             total[r, v] = total[r, v] / ends[1, v] + ends[2, v]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def class_of_row(
     row,
     columns,
@@ -234,7 +235,7 @@ def class_of_row(
 BETWEEN, BY_COUNT, BY_MARGIN, BY_LEAD = 0, 1, 2, 3
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _side(total, lower, upper):
     """Return 0 below `lower`, 1 above `upper`, -1 between the two.
 
@@ -244,7 +245,7 @@ def _side(total, lower, upper):
     return below + 2 * (np.int64(total > upper) & ~below) - 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _verdict(kind, k, totals, r, bounds, stops):
     """Return the class with which row `r` leaves at check `k`, or -1 if it stays."""
     if kind == BETWEEN:
@@ -266,7 +267,7 @@ def _verdict(kind, k, totals, r, bounds, stops):
     return best if leaves else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _final_verdict(totals, r, positive_from, tolerance):
     """Return the class of a row that all trees were asked about.
 
@@ -288,7 +289,7 @@ def _final_verdict(totals, r, positive_from, tolerance):
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def settle_block(totals, place, kind, k, step, bounds, stops, classes, counts):
     """Let the rows of a block leave that a check allows to.
 
@@ -342,7 +343,7 @@ def settle_block(totals, place, kind, k, step, bounds, stops, classes, counts):
     return np.int64(n_left)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def finish_block(totals, place, step, positive_from, tolerance, classes, counts):
     """Answer the rows that all trees were asked about.
 
@@ -363,7 +364,7 @@ def finish_block(totals, place, step, positive_from, tolerance, classes, counts)
         counts[place[r]] = step
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def settle_rows(
     X,
     columns,
@@ -446,7 +447,7 @@ def settle_rows(
         counts[place[r]] = tree
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def early_class_of_row(
     row,
     columns,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from spinney.runtime.bitslicing import Program
+from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.kernels import add_trees
 from spinney.runtime.layout import Categories, Forms, Walk
 from spinney.runtime.row_kernels import finish_block, settle_block
@@ -90,7 +90,7 @@ def _fields(stage: Stage) -> list[int]:
     ]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def stage_of(stages, k):
     """Return stage `k`: views of its parts of the arrays.
 
@@ -150,7 +150,7 @@ def stage_of(stages, k):
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def ask_stages(
     X,
     stages,

@@ -252,7 +252,7 @@ class StagedEngine:
         else:
             place = np.empty(len(rows), dtype=np.int64)
             totals = np.empty((len(rows), len(self._start)))
-            k, n_left = ask_stages(  # type: ignore[call-arg]
+            k, n_left = ask_stages(
                 rows,
                 self._stages_for(dtype),
                 0 if by_row is None else MIN_BLOCK_ROWS,
@@ -266,7 +266,7 @@ class StagedEngine:
                 counts,
             )
         if by_row is not None and n_left > 0:
-            settle_rows(  # type: ignore[call-arg]
+            settle_rows(
                 rows,
                 *by_row[:-1],
                 totals[:n_left],

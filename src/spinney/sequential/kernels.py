@@ -15,8 +15,9 @@ grows no faster than the number of steps (`spinney.sequential.certificate`).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from spinney.runtime.kernel_cache import kernel
 
 Counts = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -27,7 +28,7 @@ Numbers = NDArray[np.float64]
 NEGLIGIBLE = 1e-280
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _note_row(
     step: int,
     stops: Numbers,
@@ -65,7 +66,7 @@ def _note_row(
     return n_extra
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_cheapest(
     time_weights: Numbers,
     wrong_weights: Numbers,
@@ -163,7 +164,7 @@ def find_cheapest(
     return cost[0], n_extra
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def follow(
     lower: Counts,
     upper: Counts,
@@ -225,7 +226,7 @@ def follow(
         wrong[j] = here[3, j + 1] if j > middle else here[2, j + 1]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def blend(
     weights: Numbers,
     lowers: Counts,

@@ -4,9 +4,9 @@ With more than two classes there are too many states for the exact theory. The r
 here look at the two classes in front only: at the votes of the leader and of the
 runner-up, or, where scores are added up, at the margin between the two. Every
 calibration row is walked through in many random orders, and the backward recursion of
-`spinney.calibration.recursion` finds the rule with the fewest votes on these paths. What it then
-does is measured in fresh orders, on the full counts or sums of every row, and the rule
-is made stricter until the bound holds there.
+`spinney.calibration.recursion` finds the rule with the fewest votes on these paths.
+What it then does is measured in fresh orders, on the full counts or sums of every row,
+and the rule is made stricter until the bound holds there.
 """
 
 from __future__ import annotations

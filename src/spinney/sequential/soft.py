@@ -4,7 +4,8 @@ The state is the number of trees asked and the sum of their scores. How a row's 
 sums behave under a random order is known exactly: draws without replacement from its
 scores. So every calibration row is walked through in many orders, which is what keeps
 the thresholds from fitting a lucky one, and the backward recursion of
-`spinney.calibration.recursion` finds the thresholds with the fewest trees on all these paths.
+`spinney.calibration.recursion` finds the thresholds with the fewest trees on all these
+paths.
 
 Single thresholds still follow single rows a little. Measured in standard deviations of
 a partial sum, good thresholds change slowly from check to check, so they are averaged

@@ -8,11 +8,12 @@ notice a change in a function imported from another file.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from spinney.runtime.kernel_cache import kernel
 
-@njit(cache=True, nogil=True)
+
+@kernel
 def _next_place(state: NDArray[np.uint64], first: int, n_trees: int) -> np.int64:
     """Draw a number from `first` to `n_trees` - 1 and move the generator on."""
     # Three shifts (Marsaglia's xorshift): good enough for orders, and far quicker than
@@ -26,7 +27,7 @@ def _next_place(state: NDArray[np.uint64], first: int, n_trees: int) -> np.int64
     return first + np.int64((high * np.uint64(n_trees - first)) >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def walk_scores(
     scores: NDArray[np.float32],
     checks: NDArray[np.int64],
@@ -66,7 +67,7 @@ def walk_scores(
                 sums[k, row, order] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def walk_margins(
     scores: NDArray[np.float32],
     winners: NDArray[np.int64],
@@ -119,7 +120,7 @@ def walk_margins(
                 wrong[k, row, order] = best != winners[row]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _first_two(counts: NDArray[np.int64]) -> tuple[int, int]:
     """Return the class with most votes, and how many the next one has."""
     best = 0
@@ -133,7 +134,7 @@ def _first_two(counts: NDArray[np.int64]) -> tuple[int, int]:
     return best, runner
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _ballots(counts: NDArray[np.int64], votes: NDArray[np.int64]) -> int:
     """Write down the votes of one row one by one; return the winning class."""
     i = 0
@@ -144,7 +145,7 @@ def _ballots(counts: NDArray[np.int64], votes: NDArray[np.int64]) -> int:
     return _first_two(counts)[0]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def walk_votes(
     counts: NDArray[np.int64],
     checks: NDArray[np.int64],
@@ -190,7 +191,7 @@ def walk_votes(
                 wrong[k, row, order] = best != winner
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def follow_votes(
     counts: NDArray[np.int64],
     checks: NDArray[np.int64],
