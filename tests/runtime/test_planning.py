@@ -16,7 +16,7 @@ from spinney.runtime.planning import (
     COST_ROW,
     MORE_ROWS,
     expected_time,
-    plan_checks,
+    plan_exit_points,
 )
 
 
@@ -42,7 +42,7 @@ def test_no_other_checks_cost_less(seed, depth):
     rng = np.random.default_rng(seed)
     left = np.minimum.accumulate(rng.random(9) ** 3)
     steps = np.arange(1, 9)
-    checks = plan_checks(forest, steps, left[1:])
+    checks = plan_exit_points(forest, steps, left[1:])
     assert set(checks) <= set(steps)
     assert (np.diff(checks) > 0).all()
     best = min(
@@ -54,12 +54,12 @@ def test_no_other_checks_cost_less(seed, depth):
 
 def test_nothing_is_checked_where_no_row_leaves():
     forest = strategies.random_forest(0, n_trees=20, depth=5)
-    assert len(plan_checks(forest, np.arange(1, 20), np.ones(19))) == 0
+    assert len(plan_exit_points(forest, np.arange(1, 20), np.ones(19))) == 0
 
 
 def test_one_tree_needs_no_check():
     forest = strategies.random_forest(0, n_trees=1, depth=5)
-    assert len(plan_checks(forest, [], [])) == 0
+    assert len(plan_exit_points(forest, [], [])) == 0
 
 
 def test_the_first_trees_cost_more_the_more_there_are():

@@ -10,7 +10,7 @@ import pytest
 
 from spinney.sequential.soft import (
     AIM,
-    averaged_over_checks,
+    smoothed,
     certain_thresholds,
     random_word,
     soft_strategy,
@@ -224,11 +224,11 @@ def test_rows_of_one_class_stop_at_the_first_check():
 def test_averages_stay_between_neighbours_and_leave_infinity_alone():
     checks = np.array([4, 5, 6, 7, 50])
     given = np.array([np.inf, 1.0, 2.0, 1.0, 7.0])
-    found = averaged_over_checks(given, checks, 100)
+    found = smoothed(given, checks, 100)
     assert found[0] == np.inf
     assert 1.0 < found[1] < found[2] < 2.0
     assert found[4] == pytest.approx(7.0)
-    np.testing.assert_allclose(averaged_over_checks(np.full(5, 3.0), checks, 100), 3.0)
+    np.testing.assert_allclose(smoothed(np.full(5, 3.0), checks, 100), 3.0)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A classifier that asks all trees: the measure of those that ask fewer."""
+"""A classifier that evaluates all trees: the measure of those that evaluate fewer."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
-from spinney.base.early_exit_classifier import EarlyStoppingClassifier
+from spinney.base.early_exit_classifier import CountingClassifier
 from spinney.persistence.container import Arrays, Settings
-from spinney.persistence.store import Kind, register
 
 
-class AllTreesClassifier(EarlyStoppingClassifier):
+class AllTreesClassifier(CountingClassifier):
     """Answer with all trees of the model, in spinney's runtime.
 
-    `spinney.accelerate` returns it where asking fewer trees does not pay or cannot be
-    promised. It has the methods of the other classifiers, so that it can take their
-    place.
+    `spinney.accelerate` returns it where evaluating fewer trees does not pay or cannot
+    be promised. It has the methods of the other classifiers, so that it can stand in
+    for them.
 
     Parameters
     ----------
@@ -35,7 +33,7 @@ class AllTreesClassifier(EarlyStoppingClassifier):
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     order_ : ndarray of shape (n_trees,)
-        Trees in the order in which they are asked.
+        Trees in the order in which they are evaluated.
     forest_ : Forest
         The ensemble.
     estimator_ : estimator
@@ -88,50 +86,44 @@ class AllTreesClassifier(EarlyStoppingClassifier):
             The fitted classifier.
         """
         self._train_or_unwrap(X, y, hold_out=False)
-        self._adopt()
+        self._set_order()
         return self
 
-    def _adopt(self) -> None:
+    def _set_order(self) -> None:
         self.order_ = np.arange(self.forest_.n_trees)
         self.certificate_ = None
 
-    def _ask(self, rows: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+    def _evaluate(self, rows: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
         raw = self.forest_.engine.raw(rows, self.n_jobs)
-        counts = np.full(len(rows), self.forest_.n_trees, dtype=np.int32)
-        return self.forest_.winners(raw), counts
+        n_evaluated = np.full(len(rows), self.forest_.n_trees, dtype=np.int32)
+        return self.forest_.winners(raw), n_evaluated
 
-    def _at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
+    def _row_predictor(self) -> Callable[[NDArray[np.floating]], Any]:
+        return self.forest_.predictor()
+
+    def at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
+        """Yield this classifier for each level: nothing ever differs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows; not needed.
+        levels : iterable of float
+            Values of `max_disagreement`.
+
+        Yields
+        ------
+        classifier : AllTreesClassifier
+            The classifier itself.
+        """
         for _ in levels:
             yield self
 
-    def predictor(self) -> Callable[[NDArray[np.floating]], Any]:
-        """Return a thin callable that answers one row at a time, for serving.
+    def __spinney_save__(self) -> tuple[Settings, Arrays]:
+        return classifier_to_parts(self)
 
-        Returns
-        -------
-        predictor : callable
-            ``predictor(row)`` takes a one-dimensional array of `n_features_in_`
-            numbers, float32 or the type that the model compares in, and returns the
-            label. Nothing beyond type and length is checked, which makes it fast.
-        """
-        check_is_fitted(self)
-        if self._has_preprocessing():
-            return lambda row: self.predict(np.asarray(row).reshape(1, -1))[0]
-        return self.forest_.predictor()
-
-
-def _to_parts(classifier: AllTreesClassifier) -> tuple[Settings, Arrays]:
-    """Return the settings and arrays that `_from_parts` makes a classifier from."""
-    return classifier_to_parts(classifier)
-
-
-def _from_parts(settings: Settings, arrays: Arrays) -> AllTreesClassifier:
-    """Take a classifier out of settings and arrays, trusting neither."""
-    classifier: AllTreesClassifier = classifier_from_parts(
-        AllTreesClassifier, settings, arrays
-    )
-    classifier._adopt()
-    return classifier
-
-
-register(Kind("all_trees", AllTreesClassifier, _to_parts, _from_parts))
+    @classmethod
+    def __spinney_load__(cls, settings: Settings, arrays: Arrays) -> Self:
+        classifier: Self = classifier_from_parts(cls, settings, arrays)
+        classifier._set_order()
+        return classifier

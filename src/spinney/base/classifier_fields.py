@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from spinney.base.comparison import Acceleration
-from spinney.base.early_exit_classifier import EarlyStoppingClassifier
+from spinney.base.early_exit_classifier import CountingClassifier
 from spinney.base.estimator import unwrapped
 from spinney.calibration.bounds import Certificate
 from spinney.errors import FormatError, InvalidArgumentError
@@ -29,8 +29,9 @@ from spinney.persistence.fields import (
     texts_from_arrays,
     texts_to_arrays,
 )
-from spinney.runtime import ExitRule
-from spinney.runtime.early_exit import Policy
+from spinney.runtime.early_exit import EarlyExitEngine
+from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.score_bins import ScoreBins
 
 PREFIX = "forest."
 
@@ -74,7 +75,7 @@ def classifier_to_parts(classifier: BaseEstimator) -> tuple[Settings, Arrays]:
     arrays = {PREFIX + name: array for name, array in forest_arrays.items()}
     if hasattr(classifier, "feature_names_in_"):
         arrays |= texts_to_arrays("columns", tuple(classifier.feature_names_in_))
-    if isinstance(classifier, EarlyStoppingClassifier):
+    if isinstance(classifier, CountingClassifier):
         comparison = getattr(classifier, "acceleration_", None)
         settings["acceleration"] = comparison and comparison.to_dict()
     return settings, arrays
@@ -129,7 +130,7 @@ def classifier_from_parts(
             msg = f"columns must have {forest.n_features} names, got {len(columns)}"
             raise FormatError(msg)
         classifier.feature_names_in_ = np.array(columns, dtype=object)
-    if issubclass(kind, EarlyStoppingClassifier):
+    if issubclass(kind, CountingClassifier):
         if settings.get("acceleration", 0) is None:
             del settings["acceleration"]
         else:
@@ -138,33 +139,79 @@ def classifier_from_parts(
     return classifier
 
 
-def policy_to_parts(policy: Policy) -> tuple[Settings, Arrays]:
-    """Return the settings and arrays of a policy, without its forest."""
-    rule = policy.rule
-    settings: Settings = {"counting": policy.counting, "rule": int(rule.kind)}
-    arrays: Arrays = {
-        "order": policy.order,
-        "checks": rule.checks,
+# Rules have been saved under these names since the first format: `counting` is what
+# is added up, `checks` are the exit points, `stops` is the table.
+COUNTING = {"hard": "votes", "soft": "scores"}
+
+
+def rule_to_parts(rule: ExitRule) -> tuple[Settings, Arrays]:
+    """Return the settings and arrays of an exit rule."""
+    bins = rule.bins
+    if bins is not None:
+        settings: Settings = {
+            "beta": float(bins.beta),
+            "bin_width": float(bins.width),
+            "gamma": float(bins.gamma),
+            "early_exit": bins.early_exit,
+        }
+        return settings, {
+            "order": rule.order,
+            "check_steps": rule.exit_points,
+            "first_bin": bins.first,
+            "offsets": bins.offsets,
+            "mean": bins.mean,
+            "deviation": bins.deviation,
+        }
+    return {"counting": COUNTING[rule.voting], "rule": int(rule.kind)}, {
+        "order": rule.order,
+        "checks": rule.exit_points,
         "bounds": rule.bounds,
-        "stops": rule.stops,
+        "stops": rule.table,
     }
-    return settings, arrays
 
 
-def policy_from_parts(forest: Forest, settings: Settings, arrays: Arrays) -> Policy:
-    """Take a policy for `forest` out of settings and arrays, trusting neither."""
+def take_rule(settings: Settings, arrays: Arrays, at_once: bool = False) -> ExitRule:
+    """Take an exit rule out of settings and arrays.
+
+    Parameters
+    ----------
+    settings, arrays : dict
+        Parts, perhaps forged.
+    at_once : bool, default=False
+        Whether all rows leave before the first tree.
+    """
+    order = np.array(take_array(arrays, "order", np.int64, 1), dtype=np.int64)
+    if "bin_width" in settings:
+        points = take_array(arrays, "check_steps", np.int64, 1)
+        bins = ScoreBins(
+            beta=take_setting(settings, "beta", float),
+            width=take_setting(settings, "bin_width", float),
+            first=np.array(take_array(arrays, "first_bin", np.int64, 1)),
+            offsets=np.array(take_array(arrays, "offsets", np.int64, 1)),
+            mean=np.array(take_array(arrays, "mean", np.float64, 1)),
+            deviation=np.array(take_array(arrays, "deviation", np.float64, 1)),
+            gamma=take_setting(settings, "gamma", float),
+            early_exit=take_setting(settings, "early_exit", str),
+        )
+        return ExitRule.by_bin(order, points, bins)
     counting = take_setting(settings, "counting", str)
-    kind = take_setting(settings, "rule", int)
-    order = take_array(arrays, "order", np.int64, 1)
+    voting = {saved: name for name, saved in COUNTING.items()}.get(counting, counting)
     # Copies in memory of their own: kernels take arrays that can be written to.
-    rule = ExitRule(
-        kind,
+    return ExitRule(
+        take_setting(settings, "rule", int),
+        voting,
+        order,
         np.array(take_array(arrays, "checks", np.int64, 1), dtype=np.int64),
         np.array(take_array(arrays, "bounds", np.float64, 2), dtype=np.float64),
         np.array(take_array(arrays, "stops", np.int32, 2), dtype=np.int32),
+        at_once=at_once,
     )
+
+
+def engine_of_parts(forest: Forest, rule: ExitRule) -> EarlyExitEngine:
+    """Return the engine for a rule out of a file, which may be forged."""
     try:
-        return Policy(forest, counting, order, rule)
+        return EarlyExitEngine(forest, rule)
     except InvalidArgumentError as error:
         raise FormatError(str(error).rstrip(".")) from error
 

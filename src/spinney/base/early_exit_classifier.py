@@ -1,29 +1,34 @@
-"""What classifiers share that ask the trees of a forest until the answer is clear."""
+"""What classifiers share that evaluate trees until the answer is clear."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from spinney.base.comparison import Acceleration
 from spinney.base.estimator import EnsembleClassifier
 from spinney.calibration.bounds import Certificate
+from spinney.calibration.fitted_rule import FittedRule
+from spinney.runtime.early_exit import EarlyExitEngine
+from spinney.runtime.exit_rule import ExitRule
 
 
-class EarlyStoppingClassifier(EnsembleClassifier, ABC):
+class CountingClassifier(EnsembleClassifier, ABC):
     """Base of the classifiers that count how many trees each answer has taken."""
 
     max_disagreement: float
+    n_jobs: int | None
     certificate_: Certificate | None
     acceleration_: Acceleration
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Answer rows, asking as few trees as the rule allows.
+        """Answer rows, evaluating as few trees as the rule allows.
 
         Parameters
         ----------
@@ -38,7 +43,7 @@ class EarlyStoppingClassifier(EnsembleClassifier, ABC):
         return self.predict_counted(X)[0]
 
     def predict_counted(self, X: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
-        """Answer rows, and tell how many trees were asked.
+        """Answer rows, and tell how many trees were evaluated.
 
         Parameters
         ----------
@@ -49,35 +54,116 @@ class EarlyStoppingClassifier(EnsembleClassifier, ABC):
         -------
         labels : ndarray of shape (n_rows,)
             Class labels.
-        n_asked : ndarray of shape (n_rows,), dtype=int32
-            Number of trees (or other voters) asked for each row.
+        n_evaluated : ndarray of shape (n_rows,), dtype=int32
+            Number of trees (or other voters) evaluated for each row.
         """
-        classes, counts = self._ask(self._rows(X))
-        return self.classes_.take(classes), counts
+        classes, n_evaluated = self._evaluate(self._rows(X))
+        return self.classes_.take(classes), n_evaluated
+
+    def predictor(self) -> Callable[[NDArray[np.floating]], Any]:
+        """Return a thin callable that answers one row at a time, for serving.
+
+        Returns
+        -------
+        predictor : callable
+            ``predictor(row)`` takes a one-dimensional array of `n_features_in_`
+            numbers, float32 or the type that the model compares in, and returns the
+            label. Nothing beyond type and length is checked, which makes it fast.
+        """
+        check_is_fitted(self)
+        if self.forest_ is None or self.has_preprocessing:
+            return lambda row: self.predict(np.asarray(row).reshape(1, -1))[0]
+        return self._row_predictor()
 
     @abstractmethod
-    def _ask(self, rows: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
-        """Return class indices and numbers of trees asked, for rows as voters take."""
-
-    @abstractmethod
-    def _at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
-        """Yield copies that are fitted to rows `X`, each to a bound of its own.
+    def at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
+        """Yield copies that are fitted to rows, each to a bound of its own.
 
         Work that does not depend on the bound is done once, and the order of the trees
-        stays as it is.
+        stays as it is. Nothing is proven about the copies.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows to fit to.
+        levels : iterable of float
+            Values of `max_disagreement`.
+
+        Yields
+        ------
+        classifier : fitted classifier
+            One for each level.
         """
 
-    def _copy_at(self, level: float) -> Self:
-        """Return a copy with another bound, of which nothing is proven."""
-        fitted = copy.copy(self)
-        fitted.set_params(max_disagreement=float(level), confidence=None)
-        fitted.certificate_ = None
-        if hasattr(fitted, "acceleration_"):
-            del fitted.acceleration_
-        return fitted
+    @abstractmethod
+    def _evaluate(self, rows: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+        """Return class indices and numbers of trees, for converted rows."""
+
+    @abstractmethod
+    def _row_predictor(self) -> Callable[[NDArray[np.floating]], Any]:
+        """Return what answers one row at a time, for a model without preprocessing."""
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         parameters = super().__repr__(N_CHAR_MAX)
         if not hasattr(self, "acceleration_"):
             return parameters
         return f"{parameters}\n{self.acceleration_}"
+
+
+class EarlyExitClassifier(CountingClassifier):
+    """Base of the classifiers that execute an exit rule."""
+
+    rule_: ExitRule
+    order_: NDArray[np.int64]
+    exit_points_: NDArray[np.int64]
+    expected_disagreement_: float
+    _engine: EarlyExitEngine
+
+    def _adopt(self, fitted: FittedRule, last: EarlyExitEngine | None = None) -> None:
+        """Take over a rule, and what the runtime has laid out for the last one.
+
+        A subclass sets the attributes that are its own.
+        """
+        self._engine = self._engine_for(fitted.rule, last)
+        self.rule_ = fitted.rule
+        self.order_ = fitted.rule.order
+        self.exit_points_ = fitted.rule.exit_points
+        self.expected_disagreement_ = fitted.disagreement
+
+    @abstractmethod
+    def _engine_for(
+        self, rule: ExitRule, last: EarlyExitEngine | None
+    ) -> EarlyExitEngine:
+        """Return what executes a rule, sharing what it can with the last engine."""
+
+    def _copy_at(
+        self, level: float, fitted: FittedRule, last: EarlyExitEngine | None
+    ) -> Self:
+        """Return a copy with another bound and rule, of which nothing is proven."""
+        other = copy.copy(self)
+        other.set_params(max_disagreement=float(level), confidence=None)
+        other.certificate_ = None
+        if hasattr(other, "acceleration_"):
+            del other.acceleration_
+        other._adopt(fitted, last)
+        return other
+
+    def _copies(
+        self, level: float, make_each: Iterable[Callable[[], FittedRule]]
+    ) -> list[Callable[[], Self]]:
+        """Return what makes copies with rules that are made when called for."""
+        last: EarlyExitEngine | None = None
+
+        def made(make: Callable[[], FittedRule]) -> Any:
+            nonlocal last
+            other = self._copy_at(level, make(), last)
+            last = other._engine
+            return other
+
+        return [lambda make=make: made(make) for make in make_each]  # type: ignore[misc]
+
+    def _evaluate(self, rows: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+        return self._engine.evaluate(rows, self.n_jobs)
+
+    def _row_predictor(self) -> Callable[[NDArray[np.floating]], Any]:
+        return self._engine.predictor()

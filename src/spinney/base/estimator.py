@@ -21,6 +21,7 @@ from sklearn.utils import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from spinney.calibration.row_splits import held_out_split
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.forest import Forest
 from spinney.readers import read_model
@@ -28,15 +29,12 @@ from spinney.readers import read_model
 if TYPE_CHECKING:
     from spinney.report import Report
 
-# Share of the rows kept back from training when the estimator is still to be trained.
-HELD_OUT = 0.25
-
 
 class ReportMixin:
     """Gives a classifier its method `report`."""
 
     def report(self, X: Any, y: Any = None) -> Report:
-        """Tell what asking in this way gives on rows, as a dict and as a page.
+        """Measure this classifier on rows; the result is a dict and a page.
 
         Parameters
         ----------
@@ -131,8 +129,8 @@ class EnsembleClassifier(
         if not hold_out:
             self.estimator_ = clone(self.estimator).fit(X, y)
             return X, y
-        chance = check_random_state(getattr(self, "random_state", None))
-        trained_on, left = held_out_split(y, chance)
+        rng = check_random_state(getattr(self, "random_state", None))
+        trained_on, left = held_out_split(y, rng)
         self.estimator_ = clone(self.estimator).fit(
             _safe_indexing(X, trained_on), y[trained_on]
         )
@@ -199,11 +197,12 @@ class EnsembleClassifier(
 
     def _preprocessed(self, X: Any) -> Any:
         """Return what the steps of a pipeline before the last one make of rows."""
-        if self._has_preprocessing():
+        if self.has_preprocessing:
             return unwrapped(self.estimator_)[:-1].transform(X)
         return X
 
-    def _has_preprocessing(self) -> bool:
+    @property
+    def has_preprocessing(self) -> bool:
         """Whether the model is a pipeline that changes rows before the last step."""
         model = unwrapped(self.estimator_)
         return isinstance(model, Pipeline) and len(model) > 1
@@ -212,8 +211,8 @@ class EnsembleClassifier(
         """Return labels as indices into `classes_`."""
         classes = self.classes_
         order = np.argsort(classes)
-        places = np.searchsorted(classes, y, sorter=order)
-        codes = order[np.minimum(places, len(classes) - 1)]
+        index = np.searchsorted(classes, y, sorter=order)
+        codes = order[np.minimum(index, len(classes) - 1)]
         strange = classes[codes] != y
         if np.any(strange):
             first = np.asarray(y)[strange][:1].tolist()[0]
@@ -240,9 +239,20 @@ class EnsembleClassifier(
         """
         return self.forest_.predict(self._rows(X), getattr(self, "n_jobs", None))
 
-    def _model_answers(self, X: Any) -> NDArray[Any]:
-        """Answer as the trained model's own `predict` does."""
-        return self.forest_.predict(self._rows(X), getattr(self, "n_jobs", None))
+    def predict_model(self, X: Any) -> NDArray[Any]:
+        """Answer as the trained model's own `predict` does.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Class labels.
+        """
+        return EnsembleClassifier.predict_full(self, X)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -262,47 +272,6 @@ def unwrapped(estimator: Any) -> Any:
     while isinstance(estimator, FrozenEstimator):
         estimator = estimator.estimator
     return estimator
-
-
-def held_out_split(
-    y: NDArray[Any], chance: np.random.RandomState
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Part rows into those to train on and those to keep back.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n_rows,)
-        Labels. Each class keeps at least one row to train on.
-    chance : RandomState
-        Draws the rows.
-
-    Returns
-    -------
-    trained_on, left : ndarray
-        Indices of rows, ascending; about a quarter of each class is left.
-    """
-    if len(y) < 2:
-        msg = (
-            f"There are too few rows: n_samples={len(y)}, and some are to be trained "
-            "on, others kept back to calibrate on. Pass more rows."
-        )
-        raise InvalidArgumentError(msg)
-    _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-    shuffled = chance.permutation(len(y))
-    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
-    rank = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
-    left = rank < np.repeat(np.floor(HELD_OUT * counts), counts)
-    if not left.any():
-        # So few rows of each class that a quarter of them is none: take one.
-        spare = np.repeat(counts > 1, counts) & (rank == 0)
-        if not spare.any():
-            msg = (
-                f"There are too few rows: n_samples={len(y)}, each with a label of "
-                "its own, and one must be kept back to calibrate on. Pass more rows."
-            )
-            raise InvalidArgumentError(msg)
-        left[np.argmax(spare)] = True
-    return np.sort(by_class[~left]), np.sort(by_class[left])
 
 
 def _shortened(classes: NDArray[Any]) -> str:

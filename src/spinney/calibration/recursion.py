@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spinney.calibration.bounds import check_max_disagreement
 from spinney.calibration.recursion_kernels import find_cuts, use_room
 from spinney.errors import InvalidArgumentError
 
@@ -51,30 +52,6 @@ N_SWEEPS = 2
 MAX_ROUNDS = 60
 # Two prices closer than this make no difference.
 CLOSE_PRICES = 1.02
-EXITS = ("both", "negative", "positive")
-BINNINGS = ("mass", "width")
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """Thresholds per check, and what they do on the paths they were fitted on.
-
-    Parameters
-    ----------
-    lower, upper : ndarray of shape (n_checks,)
-        Stop with "negative" if the partial sum is below `lower`, with "positive" if it
-        is above `upper`; ``-inf`` and ``inf`` where that never happens.
-        ``lower <= upper``.
-    mean_cost : float
-        Mean cost of a path.
-    disagreement : float
-        Share of the paths whose answer is not that of the full ensemble.
-    """
-
-    lower: Numbers
-    upper: Numbers
-    mean_cost: float
-    disagreement: float
 
 
 @dataclass(frozen=True)
@@ -89,29 +66,32 @@ class Paths:
     starts : ndarray of shape (n_groups + 1,), dtype=int64
         States ``starts[g]`` to ``starts[g + 1]``, without the last, form group ``g``;
         each group has cuts of its own, and within a group the states are in order.
-    weights : ndarray of shape (n_paths,)
-        Weight of each path; they sum to 1 or more.
     """
 
     codes: NDArray[np.uint16]
     starts: NDArray[np.int64]
-    weights: Numbers
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """Where to stop, in states, and what that does.
+    """Where to stop at each check, and what that does on the paths.
 
     Parameters
     ----------
-    lower, upper : ndarray of shape (n_checks, n_groups), dtype=int64
-        Stop downwards in states of a group below `lower`, upwards from `upper` on.
-    mean_cost, disagreement : float
-        Weighted means over the paths.
+    lower, upper : ndarray
+        From `solve`: states, of shape (n_checks, n_groups), dtype=int64; paths stop
+        downwards in states of a group below `lower`, upwards from `upper` on. As
+        thresholds: numbers, of shape (n_checks,); paths stop downwards ("negative") if
+        their number is below `lower`, upwards ("positive") if it is above `upper`;
+        ``-inf`` and ``inf`` where that never happens, and ``lower <= upper``.
+    mean_cost : float
+        Mean cost of a path.
+    disagreement : float
+        Share of the paths whose answer is not that of the full ensemble.
     """
 
-    lower: NDArray[np.int64]
-    upper: NDArray[np.int64]
+    lower: NDArray[Any]
+    upper: NDArray[Any]
     mean_cost: float
     disagreement: float
 
@@ -126,7 +106,7 @@ def solve(paths: Paths, costs: Numbers, bound: float, exits: str = "both") -> Cu
     costs : ndarray of shape (n_checks + 1,)
         Cost of stopping at each check, and of going on to the end; not decreasing.
     bound : float
-        Largest allowed weighted share of paths that disagree.
+        Largest allowed share of the paths that disagree.
     exits : {"both", "negative", "positive"}, default="both"
         Which stops are allowed: both, only downwards, or only upwards.
     """
@@ -135,14 +115,13 @@ def solve(paths: Paths, costs: Numbers, bound: float, exits: str = "both") -> Cu
     shape = (n_checks, len(starts) - 1)
     stop_at = np.empty(n_paths, dtype=np.int32)
     wrong = np.empty(n_paths, dtype=np.bool_)
-    sample = (paths.codes, starts, paths.weights)
-    total = paths.weights.sum()
+    sample = (paths.codes, starts)
     allowed = (exits != "positive", exits != "negative")
 
     def measured(lower: NDArray[np.int64], upper: NDArray[np.int64]) -> Cuts:
-        by_check = np.bincount(stop_at, weights=paths.weights, minlength=n_checks + 1)
-        disagreement = float(paths.weights[wrong].sum() / total)
-        return Cuts(lower, upper, float(by_check @ costs / total), disagreement)
+        by_check = np.bincount(stop_at, minlength=n_checks + 1)
+        disagreement = np.count_nonzero(wrong) / n_paths
+        return Cuts(lower, upper, float(by_check @ costs / n_paths), disagreement)
 
     def best_at(price: float) -> Cuts:
         lower, upper = np.empty(shape, np.int64), np.empty(shape, np.int64)
@@ -156,7 +135,7 @@ def solve(paths: Paths, costs: Numbers, bound: float, exits: str = "both") -> Cu
 
     def filled(cuts: Cuts) -> Cuts:
         lower, upper = cuts.lower.copy(), cuts.upper.copy()
-        room = (bound - cuts.disagreement) * total
+        room = (bound - cuts.disagreement) * n_paths
         outputs = (lower, upper, stop_at, wrong)
         arguments: tuple[Any, ...] = (*sample, costs, room, *allowed, *outputs)
         use_room(*arguments)
@@ -169,13 +148,8 @@ def solve(paths: Paths, costs: Numbers, bound: float, exits: str = "both") -> Cu
     if wild.disagreement <= bound:
         return wild
     # A single disagreement costs more than all that can be saved.
-    safe_price = 2.0 * float(costs[-1] * total / paths.weights.min())
+    safe_price = 2.0 * float(costs[-1] * n_paths)
     safe = best_at(safe_price)
-    if safe.disagreement > bound:
-        # Weights so different that floats lose sight of the smallest: never stop.
-        stop_at[:], wrong[:] = n_checks, False
-        never = (np.tile(ends, (n_checks, 1)) for ends in (starts[:-1], starts[1:]))
-        safe = measured(*never)
     for _ in range(MAX_ROUNDS):
         price = (safe.mean_cost - wild.mean_cost) / (
             wild.disagreement - safe.disagreement
@@ -199,10 +173,9 @@ def solve(paths: Paths, costs: Numbers, bound: float, exits: str = "both") -> Cu
 def bin_paths(
     sums: Iterable[ArrayLike],
     risky: Iterable[ArrayLike],
-    weights: Numbers,
+    n_paths: int,
     n_checks: int,
     n_bins: int,
-    binning: str,
 ) -> tuple[Paths, list[Numbers]]:
     """Return the paths in bins, and the borders of the bins of each check.
 
@@ -212,12 +185,11 @@ def bin_paths(
         The numbers at each check.
     risky : iterable of n_checks arrays of shape (n_paths,)
         Whether stopping upwards disagrees.
-    weights : ndarray of shape (n_paths,)
-        Weights of the paths.
-    n_checks, n_bins, binning
+    n_paths, n_checks : int
+        How many paths and checks there are.
+    n_bins
         As in `optimal_thresholds`.
     """
-    n_paths = len(weights)
     codes = np.empty((n_checks, n_paths), dtype=np.uint16)
     borders = []
     checks = iter(sums)
@@ -236,22 +208,16 @@ def bin_paths(
                 "such scores in the model's output."
             )
             raise InvalidArgumentError(msg)
-        borders.append(_borders(values, n_bins, binning))
+        borders.append(_borders(values, n_bins))
         codes[k] = np.searchsorted(borders[-1], values, side="right")
         codes[k] *= 2
         codes[k] += np.asarray(next(flags), dtype=np.bool_)
-    used = weights > 0.0
-    if not used.all():
-        codes, weights = codes[:, used], weights[used]
-    starts = np.array([0, n_bins], dtype=np.int64)
-    return Paths(codes, starts, weights), borders
+    return Paths(codes, np.array([0, n_bins], dtype=np.int64)), borders
 
 
-def _borders(values: NDArray[np.floating], n_bins: int, binning: str) -> Numbers:
-    """Return up to `n_bins` - 1 numbers, increasing, that separate bins."""
+def _borders(values: NDArray[np.floating], n_bins: int) -> Numbers:
+    """Return up to `n_bins` - 1 numbers, increasing, with as many paths between."""
     sample = values[:: -(-len(values) // EDGE_SAMPLE)].astype(np.float64)
-    if binning == "width":
-        return np.unique(np.linspace(sample.min(), sample.max(), n_bins + 1)[1:-1])
     distinct, counts = np.unique(sample, return_counts=True)
     below = np.cumsum(counts[:-1])
     wanted = np.arange(1, n_bins) * (len(sample) / n_bins)
@@ -262,7 +228,7 @@ def _borders(values: NDArray[np.floating], n_bins: int, binning: str) -> Numbers
     return 0.5 * distinct[chosen] + 0.5 * distinct[chosen + 1]
 
 
-def _thresholds(cuts: Cuts, borders: list[Numbers]) -> Thresholds:
+def _thresholds(cuts: Cuts, borders: list[Numbers]) -> Cuts:
     """Return cuts between bins as numbers."""
     lower, upper = np.empty(len(borders)), np.empty(len(borders))
     for k, inner in enumerate(borders):
@@ -274,7 +240,7 @@ def _thresholds(cuts: Cuts, borders: list[Numbers]) -> Thresholds:
         lower[k] = ends[low]
         upper[k] = np.nextafter(ends[high], -np.inf) if high <= len(inner) else np.inf
         lower[k] = min(lower[k], upper[k])
-    return Thresholds(lower, upper, cuts.mean_cost, cuts.disagreement)
+    return Cuts(lower, upper, cuts.mean_cost, cuts.disagreement)
 
 
 def optimal_thresholds(
@@ -283,11 +249,9 @@ def optimal_thresholds(
     costs: ArrayLike,
     max_disagreement: float,
     *,
-    weights: ArrayLike | None = None,
     n_bins: int = 64,
-    binning: str = "mass",
     early_exit: str = "both",
-) -> Thresholds:
+) -> Cuts:
     """Return the thresholds with the least mean cost that keep a bound.
 
     Minimised is the mean, over all paths, of the cost at which a path stops. The bound
@@ -307,20 +271,16 @@ def optimal_thresholds(
         negative and not decreasing.
     max_disagreement : float
         Largest allowed share of the paths, in ``[0, 1)``. With 0 no path disagrees.
-    weights : array-like of shape (n_paths,), optional
-        Weights of the paths, not negative; None counts each once.
     n_bins : int, default=64
         Number of score bins per check, from 2 to 32,768. A threshold lies between two
         bins. Few bins hold back from fitting single paths, which helps if each row
         comes in one order only; with many orders of each row, more are better.
-    binning : {"mass", "width"}, default="mass"
-        Bins with equally many paths, or equally wide ones.
     early_exit : {"both", "negative", "positive"}, default="both"
         Which answers may be given early.
 
     Returns
     -------
-    thresholds : Thresholds
+    thresholds : Cuts
         The thresholds, with mean cost and disagreement on these paths.
 
     Raises
@@ -338,9 +298,7 @@ def optimal_thresholds(
         sums,
         positive,
         costs,
-        weights=weights,
         n_bins=n_bins,
-        binning=binning,
         early_exit=early_exit,
     )
     return best_at(max_disagreement)
@@ -351,35 +309,30 @@ def threshold_solver(
     positive: ArrayLike,
     costs: ArrayLike,
     *,
-    weights: ArrayLike | None = None,
     n_bins: int = 64,
-    binning: str = "mass",
     early_exit: str = "both",
-) -> Callable[[float], Thresholds]:
+) -> Callable[[float], Cuts]:
     """Return what finds `optimal_thresholds` for one bound after another.
 
     Paths are put into bins once, which takes about as long as one solution.
 
     Parameters
     ----------
-    sums, positive, costs, weights, n_bins, binning, early_exit
+    sums, positive, costs, n_bins, early_exit
         As in `optimal_thresholds`.
 
     Returns
     -------
     best_at : callable
-        Takes `max_disagreement` and returns `Thresholds`.
+        Takes `max_disagreement` and returns `Cuts`.
     """
     full = np.asarray(positive, dtype=np.bool_)
-    prices, shares = _checked(costs, weights, full.size, n_bins, binning)
-    if early_exit not in EXITS:
-        msg = f"early_exit must be one of {', '.join(EXITS)}, got {early_exit!r}."
-        raise InvalidArgumentError(msg)
+    prices = _checked_costs(costs, full.size, n_bins)
     n_checks = len(prices) - 1
-    paths, borders = bin_paths(sums, repeat(~full), shares, n_checks, n_bins, binning)
+    paths, borders = bin_paths(sums, repeat(~full), full.size, n_checks, n_bins)
 
-    def best_at(max_disagreement: float) -> Thresholds:
-        bound = _checked_bound(max_disagreement)
+    def best_at(max_disagreement: float) -> Cuts:
+        bound = check_max_disagreement(max_disagreement)
         return _thresholds(solve(paths, prices, bound, early_exit), borders)
 
     return best_at
@@ -392,10 +345,8 @@ def optimal_margins(
     costs: ArrayLike,
     max_disagreement: float,
     *,
-    weights: ArrayLike | None = None,
     n_bins: int = 64,
-    binning: str = "mass",
-) -> Thresholds:
+) -> Cuts:
     """Return margins above which to stop with the class in front.
 
     Like `optimal_thresholds`, for several classes: at each check the class in front is
@@ -410,18 +361,18 @@ def optimal_margins(
         Whether the class in front is not the one that the full ensemble chooses.
     n_paths : int
         Number of paths.
-    costs, max_disagreement, weights, n_bins, binning
+    costs, max_disagreement, n_bins
         As in `optimal_thresholds`.
 
     Returns
     -------
-    thresholds : Thresholds
+    thresholds : Cuts
         The margins as `upper`; `lower` is ``-inf``.
     """
-    prices, shares = _checked(costs, weights, n_paths, n_bins, binning)
-    bound = _checked_bound(max_disagreement)
+    prices = _checked_costs(costs, n_paths, n_bins)
+    bound = check_max_disagreement(max_disagreement)
     n_checks = len(prices) - 1
-    paths, borders = bin_paths(margins, disagrees, shares, n_checks, n_bins, binning)
+    paths, borders = bin_paths(margins, disagrees, n_paths, n_checks, n_bins)
     return _thresholds(solve(paths, prices, bound, "positive"), borders)
 
 
@@ -463,14 +414,8 @@ def follow_thresholds(
     return stop_at, wrong
 
 
-def _checked(
-    costs: ArrayLike,
-    weights: ArrayLike | None,
-    n_paths: int,
-    n_bins: int,
-    binning: str,
-) -> tuple[Numbers, Numbers]:
-    """Return costs and weights as numbers, or raise."""
+def _checked_costs(costs: ArrayLike, n_paths: int, n_bins: int) -> Numbers:
+    """Return costs as numbers, or raise."""
     if n_paths < 1:
         msg = "There must be at least one path, got none. Pass some calibration rows."
         raise InvalidArgumentError(msg)
@@ -482,28 +427,7 @@ def _checked(
             f"and last that of the full ensemble, got {costs!r}."
         )
         raise InvalidArgumentError(msg)
-    shares = np.ones(n_paths) if weights is None else np.array(weights, np.float64)
-    if shares.shape != (n_paths,) or not (np.isfinite(shares) & (shares >= 0.0)).all():
-        msg = f"weights must be {n_paths} numbers, not negative, one per path."
-        raise InvalidArgumentError(msg)
-    if not shares.any():
-        msg = "weights must not all be zero."
-        raise InvalidArgumentError(msg)
     if not 2 <= n_bins <= MAX_BINS:
         msg = f"n_bins must be from 2 to {MAX_BINS}, got {n_bins!r}."
         raise InvalidArgumentError(msg)
-    if binning not in BINNINGS:
-        msg = f"binning must be one of {', '.join(BINNINGS)}, got {binning!r}."
-        raise InvalidArgumentError(msg)
-    return prices, shares
-
-
-def _checked_bound(max_disagreement: float) -> float:
-    """Return a bound as a number, or raise."""
-    if not 0.0 <= max_disagreement < 1.0:
-        msg = (
-            f"max_disagreement must be in [0, 1), got {max_disagreement!r}. It is a "
-            "share: write 0.01 for one path in a hundred."
-        )
-        raise InvalidArgumentError(msg)
-    return float(max_disagreement)
+    return prices

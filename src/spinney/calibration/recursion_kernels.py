@@ -46,7 +46,6 @@ def _stop_here(
 def find_cuts(
     codes: NDArray[np.uint16],
     starts: NDArray[np.int64],
-    weights: Numbers,
     costs: Numbers,
     price: float,
     may_fall: bool,
@@ -61,7 +60,7 @@ def find_cuts(
 
     Parameters
     ----------
-    codes, starts, weights : ndarray
+    codes, starts : ndarray
         The paths, see `Paths`.
     costs : ndarray of shape (n_checks + 1,)
         Cost of stopping at each check, and of going on to the end.
@@ -102,16 +101,15 @@ def find_cuts(
             n_here += 1
             code = row[p]
             state = code >> 1
-            weight = weights[p]
             saved = here - costs[stop_at[p]]
             if wrong[p]:
                 saved -= price
             if code & 1:
-                fall[state] += weight * saved
-                rise[state] += weight * (saved + price)
+                fall[state] += saved
+                rise[state] += saved + price
             else:
-                fall[state] += weight * (saved + price)
-                rise[state] += weight * saved
+                fall[state] += saved + price
+                rise[state] += saved
         for group in range(n_groups if n_here > 0 else 0):
             first = starts[group]
             last = starts[group + 1]
@@ -149,7 +147,6 @@ def find_cuts(
 def use_room(
     codes: NDArray[np.uint16],
     starts: NDArray[np.int64],
-    weights: Numbers,
     costs: Numbers,
     room: float,
     may_fall: bool,
@@ -163,10 +160,10 @@ def use_room(
 
     Parameters
     ----------
-    codes, starts, weights, costs
+    codes, starts, costs
         As in `find_cuts`.
     room : float
-        By how much the weight of the paths that disagree may grow.
+        By how much the number of paths that disagree may grow.
     may_fall, may_rise
         As in `find_cuts`.
     lower, upper : ndarray of shape (n_checks, n_groups)
@@ -192,14 +189,13 @@ def use_room(
         for p in range(n_paths):
             if stop_at[p] >= k:
                 state = row[p] >> 1
-                weight = weights[p]
-                more = weight * (costs[k] - costs[stop_at[p]])
+                more = costs[k] - costs[stop_at[p]]
                 cost[0, state] += more
                 cost[1, state] += more
-                miss[row[p] & 1, state] += weight
+                miss[row[p] & 1, state] += 1.0
                 if wrong[p]:
-                    miss[0, state] -= weight
-                    miss[1, state] -= weight
+                    miss[0, state] -= 1.0
+                    miss[1, state] -= 1.0
         # Stopping downwards disagrees where the flag is not set: row 0 of `miss`.
         for group in range(n_groups):
             low = lower[k, group]

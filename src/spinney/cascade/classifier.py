@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
+from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -11,21 +13,27 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from spinney.base.early_exit_classifier import EarlyStoppingClassifier
-from spinney.base.progress import progress_for
-from spinney.calibration.bounds import boldest_proven, check_confidence
-from spinney.cascade.calibration import (
-    Parts,
-    engine_of,
-    folds_to_order,
-    planned_checks,
-    quickest_plan,
-    score_range,
-    several_decisions,
-    share_out,
+from spinney.base.classifier_fields import (
+    certificate_to_setting,
+    classifier_from_parts,
+    classifier_to_parts,
+    engine_of_parts,
+    rule_to_parts,
+    take_certificate,
+    take_rule,
 )
-from spinney.cascade.fan import FanPolicy
-from spinney.cascade.fan_engine import FanEngine
+from spinney.base.early_exit_classifier import EarlyExitClassifier
+from spinney.base.parameters import check_choice, check_costs
+from spinney.base.progress import progress_for
+from spinney.calibration.bounds import check_confidence, check_max_disagreement
+from spinney.calibration.fitted_rule import FittedRule
+from spinney.calibration.ladder import LEVELS_OF_THRESHOLDS, boldest_proven, rungs
+from spinney.calibration.row_splits import RowParts, at_most, split_by_use
+from spinney.cascade.exit_points import (
+    paying_exit_points,
+    quickest_plan,
+    spread_exit_points,
+)
 from spinney.cascade.fitting import (
     NEED_LABELS,
     NEED_ROWS,
@@ -35,24 +43,25 @@ from spinney.cascade.fitting import (
     find_order,
     fit_rule,
     is_named,
-    spread_steps,
+    widened,
 )
 from spinney.cascade.tables import most_rows, table_of
-from spinney.errors import InvalidArgumentError
-from spinney.ordering import ExitPolicy, ScoreTable
-from spinney.ordering.checks import check_choice, check_costs, check_max_disagreement
-from spinney.ordering.exit_policy import never_stop
-from spinney.ordering.qwyc import EARLY_EXITS
-from spinney.runtime.early_exit import Policy, positive_from
+from spinney.errors import FormatError, InvalidArgumentError, SpinneyWarning
+from spinney.ordering import ScoreTable
+from spinney.persistence.container import Arrays, Settings
+from spinney.persistence.fields import take_setting
+from spinney.runtime.early_exit import EarlyExitEngine
+from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.score_bins import EARLY_EXITS
+from spinney.runtime.scoring import decision_threshold
 
-# With a confidence, the candidates, fixed beforehand: first thresholds that never
-# disagree on the rows they are fitted to, moved out by so many deviations; then those
-# that aim at so large a part of the bound.
-WIDENINGS = (2.0, 1.0, 0.5, 0.25, 0.1)
-LEVELS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+# How rows are shared out between order, thresholds and proof.
+SHARES = {"order": 1.0, "fit": 2.0, "prove": 2.0}
+# The same, where nothing is to be proven.
+SHARES_WITHOUT_PROOF = {"order": 1.0, "fit": 1.0}
 
 
-class CascadeClassifier(EarlyStoppingClassifier):
+class CascadeClassifier(EarlyExitClassifier):
     """Answer like the whole ensemble, as soon as the sum of its trees is clear.
 
     The trees of a boosted or averaged ensemble are added up in an order chosen for
@@ -76,14 +85,14 @@ array-like, default="qwyc"
     rule : {"thresholds", "fan", "optimal"}, default="thresholds"
         When a row is done: thresholds fitted step by step; the rule of Fan et al.; or
         thresholds that spread the allowed disagreement over all steps so that the
-        fewest trees are asked.
+        fewest trees are evaluated.
     early_exit : {"both", "negative", "positive"}, default="both"
         Which answers may be given early. With ``"negative"`` rows are rejected early,
         and all others are scored in full. Other than ``"both"`` for two classes only.
     tree_costs : array-like of shape (n_trees,), default=None
         Cost of each tree, positive; 1 each by default. Used by ``order="qwyc"`` and
         ``rule="optimal"``. With costs given, what is minimised is their sum, and
-        rows are looked at more often than the time of looking would suggest.
+        there are more exit points than the time that they take would suggest.
     confidence : float, default=None
         If given, the bound holds for new rows with this probability: two fifths of the
         rows are kept to prove it (half, if `fit` gets `X_order` or the order needs no
@@ -103,15 +112,18 @@ array-like, default="qwyc"
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     order_ : ndarray of shape (n_trees,)
-        Trees in the order in which they are asked.
-    checks_ : ndarray of shape (n_checks,)
+        Trees in the order in which they are evaluated.
+    exit_points_ : ndarray of shape (n_exit_points,)
         Numbers of trees after which a row may be done.
-    lower_, upper_ : ndarray of shape (n_checks,) or None
-        With two classes: the thresholds at each check.
-    margin_ : ndarray of shape (n_checks,) or None
+    lower_, upper_ : ndarray of shape (n_exit_points,) or None
+        With two classes: the thresholds at each exit point.
+    margin_ : ndarray of shape (n_exit_points,) or None
         With several classes: the lead above which a row is done.
+    rule_ : ExitRule
+        All of these in one object.
     expected_trees_ : float
-        Trees asked per row, on average over the rows that thresholds were fitted to.
+        Trees evaluated per row, on average over the rows that thresholds were fitted
+        to.
     expected_disagreement_ : float
         Share of these rows on which the answer differs from the full one.
     certificate_ : Certificate or None
@@ -162,10 +174,10 @@ array-like, default="qwyc"
     >>> quick = spinney.CascadeClassifier(
     ...     FrozenEstimator(model), max_disagreement=0.01, random_state=0
     ... ).fit(X[1000:3000])
-    >>> labels, n_asked = quick.predict_counted(X[3000:])
+    >>> labels, n_evaluated = quick.predict_counted(X[3000:])
     >>> bool((labels != model.predict(X[3000:])).mean() <= 0.03)
     True
-    >>> bool(n_asked.mean() < 50)
+    >>> bool(n_evaluated.mean() < 50)
     True
     """
 
@@ -216,14 +228,20 @@ array-like, default="qwyc"
         self : CascadeClassifier
             The fitted classifier.
         """
-        parts, order, bound, chance = self._prepared(X, y, X_order)
-        self._adopt(self._fitted(parts, order, bound, chance))
+        rows, parts, order, bound, rng = self._prepared(X, y, X_order)
+        self._adopt(self._fitted(rows, parts, order, bound, rng))
         return self
 
     def _prepared(
         self, X: Any, y: Any, X_order: Any
-    ) -> tuple[Parts, NDArray[np.int64], float, np.random.RandomState]:
-        """Return rows by what they are for, the order, the bound and chance."""
+    ) -> tuple[
+        NDArray[np.floating],
+        RowParts,
+        NDArray[np.int64],
+        float,
+        np.random.RandomState,
+    ]:
+        """Return converted rows, what they are for, the order, the bound, and rng."""
         bound = check_max_disagreement(self.max_disagreement)
         check_order_name(self.order)
         check_choice("rule", self.rule, RULES)
@@ -233,20 +251,32 @@ array-like, default="qwyc"
         rows, codes = self._train_or_unwrap(X, y)
         check_costs(self.tree_costs, self.forest_.n_trees, "tree_costs")
         self._refuse_wrong_classes()
-        chance = check_random_state(self.random_state)
-        given = None if X_order is None else self._rows_for_order(X_order)
-        parts = share_out(
-            rows,
-            codes,
-            given,
-            to_order=is_named(self.order, NEED_ROWS),
-            bound=bound,
+        rng = check_random_state(self.random_state)
+        others = None if X_order is None else self._rows_for_order(X_order)
+        needs_rows = is_named(self.order, NEED_ROWS)
+        shares = dict(SHARES_WITHOUT_PROOF if self.confidence is None else SHARES)
+        if not needs_rows or others is not None:
+            del shares["order"]
+        parts = split_by_use(
+            len(rows),
+            shares,
+            max_disagreement=bound,
             confidence=self.confidence,
-            limit=most_rows(self.forest_),
-            chance=chance,
+            rng=rng,
         )
+        limit = most_rows(self.forest_)
+        if needs_rows and others is not None:
+            others = others[at_most(np.arange(len(others)), limit, rng)]
+        elif needs_rows:
+            assert parts.order is not None
+            parts = replace(parts, order=at_most(parts.order, limit, rng))
+        parts = replace(parts, fit=at_most(parts.fit, limit, rng))
         self.certificate_ = None
-        return parts, self._order(parts, bound, chance), bound, chance
+        if needs_rows and others is not None:
+            order = self._order(parts, others, None, bound, rng)
+        else:
+            order = self._order(parts, rows, codes, bound, rng)
+        return rows, parts, order, bound, rng
 
     def _refuse_wrong_classes(self) -> None:
         """Raise if settings do not go with the number of classes."""
@@ -264,7 +294,7 @@ array-like, default="qwyc"
             raise InvalidArgumentError(msg)
 
     def _rows_for_order(self, X_order: Any) -> NDArray[np.floating]:
-        """Return other rows to choose the order on as the forest takes them."""
+        """Return other rows to choose the order on, converted."""
         if is_named(self.order, NEED_LABELS):
             msg = (
                 f"order={self.order!r} takes rows and labels from X and y, and X_order "
@@ -274,20 +304,31 @@ array-like, default="qwyc"
         return self._rows(X_order)
 
     def _order(
-        self, parts: Parts, bound: float, chance: np.random.RandomState
+        self,
+        parts: RowParts,
+        rows: NDArray[np.floating],
+        codes: NDArray[np.intp] | None,
+        bound: float,
+        rng: np.random.RandomState,
     ) -> NDArray[np.int64]:
-        """Return the order of the trees."""
+        """Return the order of the trees, found on the rows that are for it.
+
+        Other rows than those given to `fit` are all for it.
+        """
         show = progress_for(self.verbose, "ordering")
         n_trees = self.forest_.n_trees
+        needs_rows = is_named(self.order, NEED_ROWS)
         orders: list[NDArray[np.int64]] = []
 
         def on_step(placed: int, _: int) -> None:
             show((len(orders) + placed / n_trees) / parts.n_folds)
 
-        for rows, labels in folds_to_order(parts):
-            table = None
-            if rows is not None:
-                table = table_of(self.forest_, rows, self.n_jobs)
+        for index in parts.folds_to_order():
+            table, labels = None, None
+            if needs_rows:
+                some = slice(None) if index is None else index
+                table = table_of(self.forest_, rows[some], self.n_jobs)
+                labels = None if codes is None else codes[some]
             found = find_order(
                 self.order,
                 n_trees,
@@ -297,7 +338,7 @@ array-like, default="qwyc"
                 max_disagreement=bound,
                 costs=self.tree_costs,
                 early_exit=self.early_exit,
-                chance=chance,
+                rng=rng,
                 on_step=on_step,
             )
             orders.append(found)
@@ -306,32 +347,46 @@ array-like, default="qwyc"
 
     def _fitted(
         self,
-        parts: Parts,
+        rows: NDArray[np.floating],
+        parts: RowParts,
         order: NDArray[np.int64],
         bound: float,
-        chance: np.random.RandomState,
-    ) -> ExitPolicy | FanPolicy:
-        """Fit the rule, and note what it does on the rows it was fitted to."""
-        table = table_of(self.forest_, parts.to_fit, self.n_jobs)
-        policy: ExitPolicy | FanPolicy = never_stop(table, order)
-        if len(self.classes_) > 1 and several_decisions(table, self.classes_):
-            fitter = self._fitter(table, order, bound, chance)
-            if parts.to_prove is None:
-                policy = fitter(bound)
+        rng: np.random.RandomState,
+    ) -> FittedRule:
+        """Return the rule, and what it does on the rows it was fitted to."""
+        table = table_of(self.forest_, rows[parts.fit], self.n_jobs)
+        rule = ExitRule.never(order, len(table.base))
+        if len(self.classes_) > 1 and self._has_several_decisions(table):
+            fit = self._fitter(table, order, bound, rng)
+            if parts.prove is None:
+                rule = fit(bound)
             else:
-                policy = self._proven(fitter, table, parts, bound) or policy
-        self._note(policy, table)
-        return policy
+                rule = self._proven(fit, table, rows, parts, bound) or rule
+        return _measured(rule, table)
+
+    def _has_several_decisions(self, table: ScoreTable) -> bool:
+        """Whether rows are decided in more than one way; warn if not."""
+        decisions = table.decisions
+        if np.any(decisions != decisions[0]):
+            return True
+        only = self.classes_[decisions[:1]].tolist()[0]  # a label, not NumPy's word
+        msg = (
+            f"The model decides for {only!r} on all {table.n_rows:,} rows that "
+            "thresholds are fitted to, so nothing can be learnt about when it does "
+            "not, and all trees are evaluated. Pass more rows, among them some of "
+            "every class."
+        )
+        warnings.warn(msg, SpinneyWarning, stacklevel=4)
+        return False
 
     def _fitter(
         self,
         table: ScoreTable,
         order: NDArray[np.int64],
         bound: float,
-        chance: np.random.RandomState,
-    ) -> Callable[[float], ExitPolicy | FanPolicy]:
-        """Return what fits the rule to a level, with looks planned for a bound."""
-        steps = spread_steps(self.forest_.n_trees)
+        rng: np.random.RandomState,
+    ) -> Callable[[float], ExitRule]:
+        """Return what fits the rule to a level, its exit points planned for a bound."""
         fit = partial(
             fit_rule,
             table=table,
@@ -340,139 +395,150 @@ array-like, default="qwyc"
             early_exit=self.early_exit,
             is_random=is_named(self.order, ("random",)),
             # The same orders for all candidates.
-            random_state=int(chance.randint(2**31 - 1)),
+            random_state=int(rng.randint(2**31 - 1)),
         )
 
         def fit_to(
-            level: float, steps: NDArray[np.int64], rule: str = self.rule
-        ) -> ExitPolicy | FanPolicy:
-            return fit(rule, max_disagreement=level, steps=steps)
+            level: float, points: NDArray[np.int64], rule: str = self.rule
+        ) -> ExitRule:
+            return fit(rule, max_disagreement=level, exit_points=points)
 
-        checks = steps
+        points = all_points = spread_exit_points(self.forest_.n_trees)
         if self.tree_costs is None:
-            rough = [fit_to(bound, steps)]
+            rough = [fit_to(bound, all_points)]
             if self.rule == "optimal":
-                # It spreads what is allowed over all steps. Thresholds that spend it
-                # at once come nearer to what a few looks can do.
-                rough.append(fit_to(bound, steps, "thresholds"))
+                # It spreads what is allowed over all exit points. Thresholds that
+                # spend it at once come nearer to what a few exit points can do.
+                rough.append(fit_to(bound, all_points, "thresholds"))
             plans = [
-                planned_checks(self.forest_, policy, table, steps) for policy in rough
+                paying_exit_points(self.forest_, rule, table, all_points)
+                for rule in rough
             ]
-            checks = quickest_plan(self.forest_, plans, partial(fit_to, bound), table)
-        return partial(fit_to, steps=checks)
+            points = quickest_plan(self.forest_, plans, partial(fit_to, bound), table)
+        return partial(fit_to, points=points)
 
     def _proven(
         self,
-        fitter: Callable[[float], ExitPolicy | FanPolicy],
+        fit: Callable[[float], ExitRule],
         table: ScoreTable,
-        parts: Parts,
+        rows: NDArray[np.floating],
+        parts: RowParts,
         bound: float,
-    ) -> ExitPolicy | FanPolicy | None:
-        """Return the boldest policy that is proven to keep the bound, if any."""
-        forest, rows = self.forest_, parts.to_prove
+    ) -> ExitRule | None:
+        """Return the boldest rule that is proven to keep the bound, if any."""
+        forest, fresh = self.forest_, rows[parts.prove]
         assert self.confidence is not None
-        assert rows is not None
-        engine: Policy | FanEngine | None = None
+        engine: EarlyExitEngine | None = None
 
-        def answers_of(policy: ExitPolicy | FanPolicy) -> NDArray[np.intp]:
+        def answers_of(rule: ExitRule) -> NDArray[np.intp]:
             nonlocal engine
-            engine = engine_of(forest, policy, engine)
-            return engine.ask(rows, self.n_jobs)[0]
+            engine = self._engine_for(rule, engine)
+            return engine.evaluate(fresh, self.n_jobs)[0]
 
         proven = boldest_proven(
-            (make() for make in _cautious_to_bold(fitter, table, bound)),
+            (make() for make in self._rungs(fit, table, bound)),
             answers_of,
-            forest.winners(forest.engine.raw(rows, self.n_jobs)),
+            forest.winners(forest.engine.raw(fresh, self.n_jobs)),
             max_disagreement=bound,
             confidence=self.confidence,
-            share=parts.share_to_prove,
+            share=parts.usual_share,
             n_given=parts.n_given,
         )
         if proven is None:
             return None
-        policy, self.certificate_ = proven
-        return policy
+        rule, self.certificate_ = proven
+        return rule
 
-    def _note(self, policy: ExitPolicy | FanPolicy, table: ScoreTable) -> None:
-        """Note what a policy does on the rows it was fitted to."""
-        decisions, n_asked = policy.follow(table)
-        self.expected_trees_ = float(n_asked.mean())
-        self.expected_disagreement_ = float(np.mean(decisions != table.decisions))
+    def _rungs(
+        self, fit: Callable[[float], ExitRule], table: ScoreTable, bound: float
+    ) -> list[Callable[[], ExitRule]]:
+        """Return what makes the candidates among which the boldest proven is taken."""
 
-    def _at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
-        table, chance = self._fresh_table(X)
-        several = several_decisions(table, self.classes_)
-        policy: ExitPolicy | FanPolicy = never_stop(table, self.order_)
+        def widen(rule: ExitRule, deviations: float) -> ExitRule:
+            return widened(rule, table, deviations)
+
+        return rungs(fit, bound, LEVELS_OF_THRESHOLDS, widen)
+
+    def at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
+        """Yield copies that are fitted to rows, each to a bound of its own.
+
+        Work that does not depend on the bound is done once, and the order of the trees
+        stays as it is. Nothing is proven about the copies.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows to fit to.
+        levels : iterable of float
+            Values of `max_disagreement`.
+
+        Yields
+        ------
+        classifier : CascadeClassifier
+            One for each level.
+        """
+        rows = self._rows(X)
+        rng = check_random_state(self.random_state)
+        index = np.sort(at_most(np.arange(len(rows)), most_rows(self.forest_), rng))
+        table = table_of(self.forest_, rows[index], self.n_jobs)
+        several = self._has_several_decisions(table)
+        rule = ExitRule.never(self.order_, len(table.base))
         for level in levels:
             bound = check_max_disagreement(level)
             if several:
-                policy = self._fitter(table, self.order_, bound, chance)(bound)
-            yield self._copy_with(bound, policy, table, self._engine)
+                rule = self._fitter(table, self.order_, bound, rng)(bound)
+            yield self._copy_at(bound, _measured(rule, table), self._engine)
 
-    def _candidates(self, X: Any, X_order: Any) -> list[Callable[[], Self]]:
-        """Return what makes copies fitted to `X`, the most cautious first.
+    def candidates(self, X: Any, X_order: Any = None) -> list[Callable[[], Self]]:
+        """Return what makes copies fitted to rows, the most cautious first.
 
         The classifier itself need not be fitted. The candidates are fixed before any
         row is looked at that a bound is to be proven on, and each is fitted only when
-        it is called for. `X_order` are other rows, to choose an order on.
+        it is called for.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows to fit to.
+        X_order : array-like of shape (n_more_rows, n_features), default=None
+            Other rows to choose the order on.
+
+        Returns
+        -------
+        candidates : list of callables
+            Each returns a fitted classifier. Empty if the model gives all rows the
+            same answer.
         """
-        parts, order, bound, chance = self._prepared(X, None, X_order)
-        table = table_of(self.forest_, parts.to_fit, self.n_jobs)
-        if not several_decisions(table, self.classes_):
+        rows, parts, order, bound, rng = self._prepared(X, None, X_order)
+        table = table_of(self.forest_, rows[parts.fit], self.n_jobs)
+        if not self._has_several_decisions(table):
             return []
-        fitter = self._fitter(table, order, bound, chance)
-        last: Policy | FanEngine | None = None
+        fit = self._fitter(table, order, bound, rng)
+        return self._copies(
+            bound,
+            [
+                lambda make=make: _measured(make(), table)  # type: ignore[misc]
+                for make in self._rungs(fit, table, bound)
+            ],
+        )
 
-        def fitted(make: Callable[[], ExitPolicy | FanPolicy]) -> Any:
-            nonlocal last
-            made = self._copy_with(bound, make(), table, last)
-            last = made._engine
-            return made
+    def _adopt(self, fitted: FittedRule, last: EarlyExitEngine | None = None) -> None:
+        super()._adopt(fitted, last)
+        self._set_thresholds()
+        self.expected_trees_ = fitted.expected_trees
 
-        return [
-            partial(fitted, make) for make in _cautious_to_bold(fitter, table, bound)
-        ]
+    def _set_thresholds(self) -> None:
+        rule = self.rule_
+        self.lower_, self.upper_, self.margin_ = rule.lower, rule.upper, rule.margin
 
-    def _fresh_table(self, X: Any) -> tuple[ScoreTable, np.random.RandomState]:
-        """Return the scores of rows to fit to, and where chance comes from."""
-        rows = self._rows(X)
-        chance = check_random_state(self.random_state)
-        limit = most_rows(self.forest_)
-        if len(rows) > limit:
-            rows = rows[np.sort(chance.permutation(len(rows))[:limit])]
-        return table_of(self.forest_, rows, self.n_jobs), chance
-
-    def _copy_with(
-        self,
-        bound: float,
-        policy: ExitPolicy | FanPolicy,
-        table: ScoreTable,
-        last: Policy | FanEngine | None,
-    ) -> Self:
-        fitted = self._copy_at(bound)
-        fitted._note(policy, table)
-        fitted._adopt(policy, last)
-        return fitted
-
-    def _adopt(
-        self,
-        policy: ExitPolicy | FanPolicy,
-        last: Policy | FanEngine | None = None,
-    ) -> None:
-        """Take a policy over, and what the runtime has laid out for the last one."""
-        self._policy = policy
-        self._engine = engine_of(self.forest_, policy, last)
-        self.order_ = policy.order
-        self.checks_ = policy.check_steps
-        self.lower_ = self.upper_ = self.margin_ = None
-        if isinstance(policy, ExitPolicy):
-            self.lower_, self.upper_ = policy.lower, policy.upper
-            self.margin_ = policy.margin
+    def _engine_for(
+        self, rule: ExitRule, last: EarlyExitEngine | None
+    ) -> EarlyExitEngine:
+        if last is None:
+            return EarlyExitEngine(self.forest_, rule)
+        return last.with_rule(rule)
 
     # ---------------------------------------------------------------- answering
-
-    def _ask(self, rows: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
-        return self._engine.ask(rows, self.n_jobs)
 
     def decision_function(self, X: Any) -> NDArray[np.floating]:
         """Return the exact full score of rows that were not decided early.
@@ -494,11 +560,11 @@ array-like, default="qwyc"
             early the smallest for all classes but the winner.
         """
         rows = self._rows(X)
-        classes, counts = self._ask(rows)
+        classes, n_evaluated = self._evaluate(rows)
         forest = self.forest_
-        border = positive_from(forest, "scores")
-        low, high = score_range(forest)
-        to_the_end = np.flatnonzero(counts == forest.n_trees)
+        threshold = decision_threshold(forest, "soft")
+        low, high = self._engine.score_range()
+        to_the_end = np.flatnonzero(n_evaluated == forest.n_trees)
         raw = forest.engine.raw(rows[to_the_end], self.n_jobs)
         if len(self.classes_) > 2:
             scores = np.full((len(rows), forest.n_outputs), low, dtype=raw.dtype)
@@ -507,27 +573,12 @@ array-like, default="qwyc"
             return scores
         score = raw[:, 0] if raw.shape[1] == 1 else (raw[:, 1] - raw[:, 0]) / 2
         scores = np.where(classes == 1, high, low).astype(raw.dtype)
-        scores[to_the_end] = score - raw.dtype.type(border)
-        # The border itself is positive, and zero is not.
+        scores[to_the_end] = score - raw.dtype.type(threshold)
+        # The threshold itself is positive, and zero is not.
         least = np.finfo(raw.dtype).tiny
         return np.where(
             classes == 1, np.maximum(scores, least), np.minimum(scores, 0)
         ).astype(raw.dtype)
-
-    def predictor(self) -> Callable[[NDArray[np.floating]], Any]:
-        """Return a thin callable that answers one row at a time, for serving.
-
-        Returns
-        -------
-        predictor : callable
-            ``predictor(row)`` takes a one-dimensional array of `n_features_in_`
-            numbers, float32 or the type that the model compares in, and returns the
-            label. Nothing beyond type and length is checked, which makes it fast.
-        """
-        check_is_fitted(self)
-        if self._has_preprocessing():
-            return lambda row: self.predict(np.asarray(row).reshape(1, -1))[0]
-        return self._engine.predictor()
 
     def plot(self, kind: str = "thresholds", *, X: Any = None, ax: Any = None) -> Any:
         """Draw the thresholds over the order, or how many trees rows need.
@@ -536,7 +587,7 @@ array-like, default="qwyc"
         ----------
         kind : {"thresholds", "trees"}, default="thresholds"
             Thresholds (or margins) over the number of trees, or a histogram of the
-            trees asked for the rows `X`.
+            trees evaluated for the rows `X`.
         X : array-like of shape (n_rows, n_features), default=None
             Rows, for ``"trees"``.
         ax : matplotlib Axes, default=None
@@ -552,23 +603,45 @@ array-like, default="qwyc"
         check_is_fitted(self)
         check_choice("kind", kind, ("thresholds", "trees"))
         if kind == "thresholds":
-            return plot_thresholds(self._policy, ax)
+            return plot_thresholds(self.rule_, ax)
         if X is None:
             msg = "kind='trees' needs rows: pass X."
             raise InvalidArgumentError(msg)
         return plot_counts(self.predict_counted(X)[1], self.forest_.n_trees, ax)
 
+    # ---------------------------------------------------------------- files
 
-def _cautious_to_bold(
-    fitter: Callable[[float], ExitPolicy | FanPolicy], table: ScoreTable, bound: float
-) -> list[Callable[[], ExitPolicy | FanPolicy]]:
-    """Return what makes the candidates among which the boldest proven is taken."""
+    def __spinney_save__(self) -> tuple[Settings, Arrays]:
+        settings, arrays = classifier_to_parts(self)
+        rule_settings, rule_arrays = rule_to_parts(self.rule_)
+        settings |= rule_settings | {
+            "certificate": certificate_to_setting(self.certificate_),
+            "expected_disagreement": self.expected_disagreement_,
+            "expected_trees": self.expected_trees_,
+        }
+        return settings, arrays | rule_arrays
 
-    @cache
-    def safe() -> ExitPolicy | FanPolicy:
-        return fitter(0.0)
+    @classmethod
+    def __spinney_load__(cls, settings: Settings, arrays: Arrays) -> Self:
+        classifier: Self = classifier_from_parts(cls, settings, arrays)
+        rule = take_rule(settings, arrays)
+        if rule.voting != "soft":
+            msg = "its rule must be about scores"
+            raise FormatError(msg)
+        engine = engine_of_parts(classifier.forest_, rule)
+        trees = take_setting(settings, "expected_trees", float)
+        disagreement = take_setting(settings, "expected_disagreement", float)
+        classifier._adopt(FittedRule(rule, trees, disagreement, np.zeros(0)), engine)
+        classifier.certificate_ = take_certificate(settings)
+        return classifier
 
-    return [
-        *(lambda far=far: safe().widened(table, far) for far in WIDENINGS),
-        *(partial(fitter, level * bound) for level in LEVELS),
-    ]
+
+def _measured(rule: ExitRule, table: ScoreTable) -> FittedRule:
+    """Return a rule with what it does on the rows it was fitted to."""
+    decisions, n_evaluated = table.follow(rule)
+    return FittedRule(
+        rule,
+        float(n_evaluated.mean()),
+        float(np.mean(decisions != table.decisions)),
+        np.mean(n_evaluated[:, None] > rule.exit_points, axis=0),
+    )

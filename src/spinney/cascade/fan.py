@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spinney.errors import InvalidArgumentError
-from spinney.ordering import ScoreTable
-from spinney.ordering.checks import (
+from spinney.base.parameters import (
     check_choice,
     check_count,
-    check_max_disagreement,
-    check_order,
     check_positive,
     check_rows,
-    check_steps,
 )
-from spinney.ordering.qwyc import EARLY_EXITS, allowed_errors
+from spinney.calibration.bounds import check_max_disagreement
+from spinney.errors import InvalidArgumentError
+from spinney.ordering import ScoreTable
+from spinney.ordering.qwyc import allowed_errors
+from spinney.runtime.exit_rule import ExitRule, check_exit_points, check_order
+from spinney.runtime.score_bins import EARLY_EXITS, ScoreBins
 
 Numbers = NDArray[np.float64]
 
@@ -30,139 +30,6 @@ GAMMA_PRECISION = 1e-3
 MAX_BINS = 2**20
 
 
-@dataclass(frozen=True, eq=False)
-class FanPolicy:
-    """An order of trees, and for every step and score bin how sure one can be.
-
-    Let `mean` and `deviation` be those of the partial less the full score among the
-    calibration rows of a bin. A row is decided as positive if its partial score is
-    above ``beta + mean + gamma * deviation``, as negative if it is below ``beta + mean
-    - gamma * deviation``. A row in a bin without (or with too few) calibration rows is
-    asked to the end.
-
-    Parameters
-    ----------
-    order : ndarray of shape (n_trees,), dtype=int64
-        Trees in the order in which they are asked.
-    check_steps : ndarray of shape (n_checks,), dtype=int64
-        Numbers of trees after which a row may be decided.
-    beta : float
-        The score from which the full ensemble decides for the second class.
-    bin_width : float
-        A score ``g`` is in bin ``floor(g / bin_width)``.
-    first_bin : ndarray of shape (n_checks,), dtype=int64
-        Number of the first bin of each check.
-    offsets : ndarray of shape (n_checks + 1,), dtype=int64
-        Where the bins of each check begin in the next two arrays.
-    mean, deviation : ndarray of shape (n_bins,)
-        Of all bins of all checks; NaN where there are too few rows.
-    gamma : float
-        How many deviations are sure enough.
-    early_exit : {"both", "negative", "positive"}
-        Which decisions may be taken early.
-    """
-
-    order: NDArray[np.int64]
-    check_steps: NDArray[np.int64]
-    beta: float
-    bin_width: float
-    first_bin: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    mean: Numbers
-    deviation: Numbers
-    gamma: float
-    early_exit: str
-
-    @property
-    def n_trees(self) -> int:
-        """Number of trees."""
-        return len(self.order)
-
-    def widened(self, table: ScoreTable, deviations: float) -> FanPolicy:
-        """Return a more cautious policy, with a larger gamma.
-
-        Parameters
-        ----------
-        table : ScoreTable
-            Not needed here.
-        deviations : float
-            By how many times `gamma`, or one if that is larger, to increase it.
-        """
-        return replace(self, gamma=self.gamma + deviations * max(1.0, self.gamma))
-
-    def certainty(self, check: int, partial: Numbers) -> Numbers:
-        """Return by how many deviations each row is above or below the border.
-
-        Parameters
-        ----------
-        check : int
-            Place in `check_steps`.
-        partial : ndarray of shape (n_rows,)
-            Partial scores. Rows in unknown bins come out as NaN.
-        """
-        start, end = self.offsets[check], self.offsets[check + 1]
-        place = np.floor(partial / self.bin_width) - self.first_bin[check]
-        known = (place >= 0) & (place < end - start)
-        bins = start + np.where(known, place, 0).astype(np.int64)
-        ahead = partial - self.beta - np.where(known, self.mean[bins], np.nan)
-        # Without deviation there is certainty, except exactly on the border.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            sure = ahead / self.deviation[bins]
-        return np.where(ahead == 0.0, 0.0, sure)
-
-    def stops(
-        self, check: int, partial: Numbers
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return at a check the class, whether to stop, and whether to ask to the end.
-
-        Parameters
-        ----------
-        check : int
-            Place in `check_steps`.
-        partial : ndarray of shape (n_rows,)
-            Partial scores.
-        """
-        sure = self.certainty(check, partial)
-        positive = sure > self.gamma if self.early_exit != "negative" else sure > np.inf
-        negative = sure < -self.gamma
-        if self.early_exit == "positive":
-            negative = np.zeros(len(sure), dtype=np.bool_)
-        return positive.astype(np.int64), positive | negative, np.isnan(sure)
-
-    def follow(self, table: ScoreTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Decide the rows of a table as the policy says.
-
-        Parameters
-        ----------
-        table : ScoreTable
-            Scores of all trees for the rows; those not needed are not looked at.
-
-        Returns
-        -------
-        decisions : ndarray of shape (n_rows,)
-            Class indices. Rows that no check decides have the full decision.
-        n_asked : ndarray of shape (n_rows,)
-            Trees asked for each row.
-        """
-        decisions = table.decisions.copy()
-        n_asked = np.full(table.n_rows, self.n_trees, dtype=np.int64)
-        rows = np.arange(table.n_rows)
-        partial = table.start()
-        step = 0
-        for check, end in enumerate(self.check_steps.tolist()):
-            for tree in self.order[step:end].tolist():
-                table.add_tree(tree, partial, rows)
-            step = end
-            says, stops, to_the_end = self.stops(check, partial)
-            decisions[rows[stops]] = says[stops]
-            n_asked[rows[stops]] = end
-            left = ~(stops | to_the_end)
-            rows, partial = rows[left], partial[left]
-            if len(rows) == 0:
-                break
-        return decisions, n_asked
-
-
 def fit_fan(
     table: ScoreTable,
     order: ArrayLike,
@@ -172,8 +39,8 @@ def fit_fan(
     bin_width: float | None = None,
     min_count: int = 1,
     early_exit: str = "both",
-    steps: ArrayLike | None = None,
-) -> FanPolicy:
+    exit_points: ArrayLike | None = None,
+) -> ExitRule:
     """Fit the rule of Fan et al. to an order that is given.
 
     Parameters
@@ -195,12 +62,12 @@ def fit_fan(
         Bins with fewer rows than this count as unknown.
     early_exit : {"both", "negative", "positive"}, default="both"
         Which decisions may be taken early.
-    steps : array-like of int, optional
-        Numbers of trees after which rows may be decided; by default after every tree.
+    exit_points : array-like of int, optional
+        Numbers of trees after which rows may leave; by default after every tree.
 
     Returns
     -------
-    policy : FanPolicy
+    rule : ExitRule
         The order and the bins.
 
     References
@@ -221,7 +88,7 @@ def fit_fan(
         msg = f"gamma must not be negative, got {gamma!r}. It counts deviations."
         raise InvalidArgumentError(msg)
     sequence = check_order(order, table.n_trees)
-    checks = check_steps(steps, table.n_trees)
+    points = check_exit_points(exit_points, table.n_trees)
     check_choice("early_exit", early_exit, EARLY_EXITS)
     min_count = check_count("min_count", min_count, 1)
     check_rows(table.n_rows)
@@ -233,10 +100,10 @@ def fit_fan(
     if bin_width is None:
         bin_width = BIN_SHARE * spread if spread > 0.0 else 1.0
     width = check_positive("bin_width", bin_width)
-    first_bin = np.zeros(len(checks), dtype=np.int64)
+    first_bin = np.zeros(len(points), dtype=np.int64)
     means: list[Numbers] = []
     deviations: list[Numbers] = []
-    wanted = {step: check for check, step in enumerate(checks.tolist())}
+    wanted = {step: k for k, step in enumerate(points.tolist())}
     for step, partial in table.partial_scores(sequence):
         if step in wanted:
             first, mean, deviation = _bins(partial, partial - full, width, min_count)
@@ -244,9 +111,7 @@ def fit_fan(
             means.append(mean)
             deviations.append(deviation)
     sizes = [len(mean) for mean in means]
-    policy = FanPolicy(
-        sequence,
-        checks,
+    bins = ScoreBins(
         table.beta,
         width,
         first_bin,
@@ -256,10 +121,26 @@ def fit_fan(
         0.0 if gamma is None else float(gamma),
         early_exit,
     )
-    if max_disagreement is None:
-        return policy
-    budget = allowed_errors(check_max_disagreement(max_disagreement), table.n_rows)
-    return replace(policy, gamma=_smallest_gamma(policy, table, budget))
+    if max_disagreement is not None:
+        budget = allowed_errors(check_max_disagreement(max_disagreement), table.n_rows)
+        found = _smallest_gamma(bins, sequence, wanted, table, budget)
+        bins = bins._replace(gamma=found)
+    return ExitRule.by_bin(sequence, points, bins)
+
+
+def widened_bins(rule: ExitRule, deviations: float) -> ExitRule:
+    """Return a more cautious rule, with a larger gamma.
+
+    Parameters
+    ----------
+    rule : ExitRule
+        A rule by bins.
+    deviations : float
+        By how many times `gamma`, or one if that is larger, to increase it.
+    """
+    assert rule.bins is not None
+    gamma = rule.bins.gamma + deviations * max(1.0, rule.bins.gamma)
+    return replace(rule, bins=rule.bins._replace(gamma=gamma))
 
 
 def _bins(
@@ -285,25 +166,30 @@ def _bins(
     return int(first), mean, deviation
 
 
-def _smallest_gamma(policy: FanPolicy, table: ScoreTable, budget: int) -> float:
+def _smallest_gamma(
+    bins: ScoreBins,
+    order: NDArray[np.int64],
+    wanted: dict[int, int],
+    table: ScoreTable,
+    budget: int,
+) -> float:
     """Return about the smallest gamma with at most `budget` wrong decisions.
 
     The number of wrong decisions falls with gamma as a whole, though not at every
     single step. It is looked for from above: the gamma returned keeps the budget, and
     one a little smaller does not.
     """
-    sure = np.zeros((len(policy.check_steps), table.n_rows))
-    wanted = {step: check for check, step in enumerate(policy.check_steps.tolist())}
+    sure = np.zeros((len(wanted), table.n_rows))
     lost = np.zeros(table.n_rows, dtype=np.bool_)
-    for step, partial in table.partial_scores(policy.order):
+    for step, partial in table.partial_scores(order):
         if step in wanted:
-            found = policy.certainty(wanted[step], partial)
+            found = bins.certainty(wanted[step], partial)
             lost |= np.isnan(found)
             found[lost] = 0.0  # from an unknown bin on to the end
             sure[wanted[step]] = found
-    if policy.early_exit == "negative":
+    if bins.early_exit == "negative":
         np.minimum(sure, 0.0, out=sure)
-    if policy.early_exit == "positive":
+    if bins.early_exit == "positive":
         np.maximum(sure, 0.0, out=sure)
     positive = table.decisions == 1
     right_side = np.where(positive, sure, -sure)

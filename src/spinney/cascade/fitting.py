@@ -8,23 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spinney.cascade.fan import FanPolicy, fit_fan
+from spinney.base.parameters import check_choice
+from spinney.cascade.fan import fit_fan, widened_bins
 from spinney.cascade.optimal import fit_optimal, fit_optimal_for_random_orders
 from spinney.cascade.thresholds import fit_thresholds
 from spinney.errors import InvalidArgumentError
-from spinney.ordering import ExitPolicy, ScoreTable
-from spinney.ordering.checks import check_choice, check_order
+from spinney.ordering import ScoreTable
 from spinney.ordering.qwyc import Progress, qwyc
+from spinney.ordering.score_table import margins
 from spinney.ordering.squared_error import greedy_mse, individual_mse
+from spinney.runtime.exit_rule import ExitRule, check_order
 
 ORDERS = ("qwyc", "natural", "random", "individual_mse", "greedy_mse")
 RULES = ("thresholds", "fan", "optimal")
 NEED_ROWS = ("qwyc", "individual_mse", "greedy_mse")
 NEED_LABELS = ("individual_mse", "greedy_mse")
-
-# Each step at which one may look is at least so much further than the one before: a
-# finer choice gains nothing on new rows, and every look is one more to be wrong at.
-STEP_RATIO = 1.1
 
 
 def check_order_name(order: Any) -> None:
@@ -48,7 +46,7 @@ def find_order(
     max_disagreement: float = 0.0,
     costs: ArrayLike | None = None,
     early_exit: str = "both",
-    chance: np.random.RandomState | None = None,
+    rng: np.random.RandomState | None = None,
     on_step: Progress | None = None,
 ) -> NDArray[np.int64]:
     """Return an order of trees, given by its name or as a permutation.
@@ -67,7 +65,7 @@ def find_order(
         Whether the ensemble averages its trees: each then stands for the whole.
     max_disagreement, costs, early_exit
         As in `qwyc`.
-    chance : RandomState, optional
+    rng : RandomState, optional
         Draws a random order.
     on_step : callable, optional
         As in `qwyc`.
@@ -77,8 +75,8 @@ def find_order(
     if order == "natural":
         return np.arange(n_trees, dtype=np.int64)
     if order == "random":
-        assert chance is not None
-        return chance.permutation(n_trees).astype(np.int64)
+        assert rng is not None
+        return rng.permutation(n_trees).astype(np.int64)
     assert table is not None
     if order == "qwyc":
         found = qwyc(
@@ -99,15 +97,15 @@ def find_order(
 
 
 def averaged_order(orders: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return one order for several: by the geometric mean of the places of each tree.
+    """Return one order for several: by the geometric mean of the ranks of each tree.
 
     Parameters
     ----------
     orders : sequence of ndarray of shape (n_trees,)
         Permutations of the trees; of a single one, itself is returned.
     """
-    places = np.argsort(np.stack(orders), axis=1)
-    middle = np.log1p(places).sum(axis=0)
+    ranks = np.argsort(np.stack(orders), axis=1)
+    middle = np.log1p(ranks).sum(axis=0)
     return np.argsort(middle, kind="stable").astype(np.int64)
 
 
@@ -144,10 +142,10 @@ def fit_rule(
     *,
     costs: ArrayLike | None = None,
     early_exit: str = "both",
-    steps: ArrayLike | None = None,
+    exit_points: ArrayLike | None = None,
     is_random: bool = False,
     random_state: Any = None,
-) -> ExitPolicy | FanPolicy:
+) -> ExitRule:
     """Fit a rule, given by its name, to an order.
 
     Parameters
@@ -158,7 +156,7 @@ def fit_rule(
         Scores of the rows to fit on.
     order : ndarray of shape (n_trees,)
         The order.
-    max_disagreement, costs, early_exit, steps
+    max_disagreement, costs, early_exit, exit_points
         As in `fit_optimal`.
     is_random : bool, default=False
         Whether the order was drawn at random: ``"optimal"`` is then fitted over many
@@ -167,7 +165,7 @@ def fit_rule(
         Draws them.
     """
     check_choice("rule", rule, RULES)
-    settings: dict[str, Any] = {"early_exit": early_exit, "steps": steps}
+    settings: dict[str, Any] = {"early_exit": early_exit, "exit_points": exit_points}
     if rule == "thresholds":
         return fit_thresholds(table, order, max_disagreement, **settings)
     if rule == "fan":
@@ -179,17 +177,26 @@ def fit_rule(
     return fit_optimal(table, order, max_disagreement, **settings)
 
 
-def spread_steps(n_trees: int) -> NDArray[np.int64]:
-    """Return numbers of trees, each a tenth more than the one before.
+def widened(rule: ExitRule, table: ScoreTable, deviations: float) -> ExitRule:
+    """Return a more cautious rule, with thresholds further out.
 
     Parameters
     ----------
-    n_trees : int
-        Number of trees; the steps end before it.
+    rule : ExitRule
+        A rule about scores.
+    table : ScoreTable
+        Rows whose partial scores tell what is far.
+    deviations : float
+        How far: in standard deviations of the partial scores (or leads) at each exit
+        point, not negative.
     """
-    steps = []
-    step = 1
-    while step < n_trees:
-        steps.append(step)
-        step = max(step + 1, round(step * STEP_RATIO))
-    return np.array(steps, dtype=np.int64)
+    if rule.bins is not None:
+        return widened_bins(rule, deviations)
+    wanted = {point: k for k, point in enumerate(rule.exit_points.tolist())}
+    spread = np.zeros(len(wanted))
+    for step, partial in table.partial_scores(rule.order):
+        if step in wanted:
+            value = partial if table.is_binary else margins(partial)[1]
+            spread[wanted[step]] = deviations * value.std()
+    lower, upper = rule.bounds
+    return table.rule_of(rule.order, rule.exit_points, lower - spread, upper + spread)

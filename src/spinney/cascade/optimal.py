@@ -13,18 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spinney.ordering import ExitPolicy, ScoreTable
-from spinney.ordering.checks import (
-    check_choice,
-    check_costs,
-    check_max_disagreement,
-    check_order,
-    check_rows,
-    check_steps,
-)
-from spinney.ordering.exit_policy import never_stop
-from spinney.ordering.qwyc import EARLY_EXITS, exit_mode
+from spinney.base.parameters import check_costs, check_rows
+from spinney.calibration.bounds import check_max_disagreement
+from spinney.ordering import ScoreTable
+from spinney.ordering.qwyc import exit_mode
 from spinney.ordering.score_table import margins
+from spinney.runtime.exit_rule import ExitRule, check_exit_points, check_order
 
 # Few bins keep thresholds from following single rows; with many orders of each row
 # there is little to follow, and finer ones gain a little.
@@ -44,9 +38,9 @@ def fit_optimal(
     *,
     costs: ArrayLike | None = None,
     early_exit: str = "both",
-    steps: ArrayLike | None = None,
+    exit_points: ArrayLike | None = None,
     n_bins: int = N_BINS,
-) -> ExitPolicy:
+) -> ExitRule:
     """Find the thresholds with the least mean cost for an order that is given.
 
     Parameters
@@ -63,14 +57,14 @@ def fit_optimal(
         Positive cost of each tree; 1 each by default.
     early_exit : {"both", "negative", "positive"}, default="both"
         Which decisions may be taken early. With several classes only ``"both"``.
-    steps : array-like of int, optional
-        Numbers of trees after which rows may be decided; by default after every tree.
+    exit_points : array-like of int, optional
+        Numbers of trees after which rows may leave; by default after every tree.
     n_bins : int, default=32
         Number of score bins per step; thresholds lie between them.
 
     Returns
     -------
-    policy : ExitPolicy
+    rule : ExitRule
         The order and its thresholds. On the rows of `table` at most
         `max_disagreement` of the decisions differ from the full ones.
     """
@@ -81,7 +75,7 @@ def fit_optimal(
         max_disagreement,
         costs=costs,
         early_exit=early_exit,
-        steps=steps,
+        exit_points=exit_points,
         n_bins=n_bins,
     )
 
@@ -93,11 +87,11 @@ def fit_optimal_for_random_orders(
     *,
     costs: ArrayLike | None = None,
     early_exit: str = "both",
-    steps: ArrayLike | None = None,
+    exit_points: ArrayLike | None = None,
     n_bins: int = N_BINS_OF_MANY_ORDERS,
     n_orders: int | None = None,
     random_state: Any = None,
-) -> ExitPolicy:
+) -> ExitRule:
     """Find thresholds with the least mean cost over many random orders.
 
     Every row takes part in many orders, so the thresholds cannot follow the accidents
@@ -109,7 +103,7 @@ def fit_optimal_for_random_orders(
         Scores of rows to fit on, finite.
     order : array-like of shape (n_trees,)
         The order that is going to be used, drawn at random.
-    max_disagreement, costs, early_exit, steps, n_bins
+    max_disagreement, costs, early_exit, exit_points, n_bins
         As in `fit_optimal`.
     n_orders : int, optional
         Number of orders; 50 by default, fewer if there are many rows.
@@ -118,7 +112,7 @@ def fit_optimal_for_random_orders(
 
     Returns
     -------
-    policy : ExitPolicy
+    rule : ExitRule
         The order, and thresholds for all orders. On the rows of `table` at most
         `max_disagreement` of the decisions differ from the full ones, on average over
         the orders and in `order` itself.
@@ -127,29 +121,29 @@ def fit_optimal_for_random_orders(
 
     bound = check_max_disagreement(max_disagreement)
     check_rows(table.n_rows)
-    chance = check_random_state(random_state)
+    rng = check_random_state(random_state)
     if n_orders is None:
         n_orders = min(N_ORDERS, max(LEAST_ORDERS, MAX_PATHS // table.n_rows))
     orders = [check_order(order, table.n_trees)]
-    orders += [chance.permutation(table.n_trees) for _ in range(n_orders - 1)]
+    orders += [rng.permutation(table.n_trees) for _ in range(n_orders - 1)]
     target = bound
     for _ in range(MAX_ROUNDS):
-        policy = _fit(
+        rule = _fit(
             table,
             orders,
             target,
             costs=costs,
             early_exit=early_exit,
-            steps=steps,
+            exit_points=exit_points,
             n_bins=n_bins,
         )
-        decisions, _ = policy.follow(table)
+        decisions, _ = table.follow(rule)
         disagreement = float(np.mean(decisions != table.decisions))
         if disagreement <= bound:
-            return policy
+            return rule
         # Orders differ, and the one in use is worse than the average.
         target *= 0.8 * bound / disagreement
-    return never_stop(table, orders[0])
+    return ExitRule.never(orders[0], len(table.base))
 
 
 def _fit(
@@ -159,48 +153,46 @@ def _fit(
     *,
     costs: ArrayLike | None,
     early_exit: str,
-    steps: ArrayLike | None,
+    exit_points: ArrayLike | None,
     n_bins: int,
-) -> ExitPolicy:
+) -> ExitRule:
     """Fit thresholds to all orders together, and return them with the first order."""
     from spinney.calibration.recursion import optimal_margins, optimal_thresholds
 
     bound = check_max_disagreement(max_disagreement)
     each = check_costs(costs, table.n_trees)
-    check_choice("early_exit", early_exit, EARLY_EXITS)
-    exit_mode(early_exit, "joint", table)
-    checks = check_steps(steps, table.n_trees)
+    exit_mode(early_exit, "joint", table)  # raises if there is no such mode
+    points = check_exit_points(exit_points, table.n_trees)
     check_rows(table.n_rows)
-    # What it costs to stop at each check, on average over the orders.
+    # What it costs to leave at each exit point, on average over the orders.
     sums = np.mean([np.cumsum(each[order]) for order in orders], axis=0)
-    prices = np.concatenate([sums[checks - 1], sums[-1:]])
-    paths = _paths(table, orders, checks)
+    prices = np.concatenate([sums[points - 1], sums[-1:]])
     if table.is_binary:
         found = optimal_thresholds(
-            paths,
+            _paths(table, orders, points),
             np.tile(table.decisions == 1, len(orders)),
             prices,
             bound,
             n_bins=n_bins,
             early_exit=early_exit,
         )
-        return ExitPolicy(orders[0].astype(np.int64), checks, found.lower, found.upper)
-    leads, wrong = _leads(table, orders, checks)
-    found = optimal_margins(
-        leads, wrong, table.n_rows * len(orders), prices, bound, n_bins=n_bins
-    )
-    return ExitPolicy(orders[0].astype(np.int64), checks, margin=found.upper)
+    else:
+        leads, wrong = _leads(table, orders, points)
+        found = optimal_margins(
+            leads, wrong, table.n_rows * len(orders), prices, bound, n_bins=n_bins
+        )
+    return table.rule_of(orders[0], points, found.lower, found.upper)
 
 
 def _paths(
     table: ScoreTable,
     orders: Sequence[NDArray[np.int64]],
-    checks: NDArray[np.int64],
+    points: NDArray[np.int64],
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the partial scores of all rows in all orders, check by check."""
+    """Yield the partial scores of all rows in all orders, exit point by exit point."""
     partial = [table.start() for _ in orders]
     step = 0
-    for end in checks.tolist():
+    for end in points.tolist():
         for order, sums in zip(orders, partial, strict=True):
             for tree in order[step:end].tolist():
                 table.add_tree(tree, sums)
@@ -211,13 +203,13 @@ def _paths(
 def _leads(
     table: ScoreTable,
     orders: Sequence[NDArray[np.int64]],
-    checks: NDArray[np.int64],
+    points: NDArray[np.int64],
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the lead of the class in front, and whether it is the wrong one."""
-    shape = (len(checks), table.n_rows * len(orders))
+    shape = (len(points), table.n_rows * len(orders))
     leads, wrong = np.empty(shape), np.empty(shape, dtype=np.bool_)
     full = np.tile(table.decisions, len(orders))
-    for check, partial in enumerate(_paths(table, orders, checks)):
-        winner, leads[check] = margins(partial)
-        wrong[check] = winner != full
+    for k, partial in enumerate(_paths(table, orders, points)):
+        winner, leads[k] = margins(partial)
+        wrong[k] = winner != full
     return leads, wrong

@@ -8,38 +8,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import InvalidArgumentError
-from spinney.ordering import ExitPolicy
+from spinney.runtime.exit_rule import ExitRule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from spinney.cascade.fan import FanPolicy
 
-
-def plot_thresholds(policy: ExitPolicy | FanPolicy, ax: Axes | None) -> Axes:
-    """Draw the thresholds over the number of trees asked.
+def plot_thresholds(rule: ExitRule, ax: Axes | None) -> Axes:
+    """Draw the thresholds over the number of trees evaluated.
 
     Parameters
     ----------
-    policy : ExitPolicy
+    rule : ExitRule
         What to draw. The rule of Fan et al. has too many thresholds for a picture.
     ax : matplotlib Axes or None
         Where to draw; None makes a new figure.
     """
-    if not isinstance(policy, ExitPolicy):
+    if rule.bins is not None:
         msg = (
             "The rule 'fan' has thresholds for every score bin and cannot be drawn. "
             "Draw kind='trees' instead."
         )
         raise InvalidArgumentError(msg)
     ax = _axes(ax)
-    steps = policy.check_steps
+    steps = rule.exit_points
     lines = (
-        [("leads by more than this", policy.margin, "tab:blue")]
-        if policy.margin is not None
+        [("leads by more than this", rule.margin, "tab:blue")]
+        if rule.margin is not None
         else [
-            ("positive above", policy.upper, "tab:blue"),
-            ("negative below", policy.lower, "tab:orange"),
+            ("positive above", rule.upper, "tab:blue"),
+            ("negative below", rule.lower, "tab:orange"),
         ]
     )
     for label, values, colour in lines:
@@ -54,10 +52,10 @@ def plot_thresholds(policy: ExitPolicy | FanPolicy, ax: Axes | None) -> Axes:
             color=colour,
             label=label,
         )
-    ax.set_xlim(0, policy.n_trees)
+    ax.set_xlim(0, rule.n_trees)
     ax.set_xlabel("trees asked")
-    ax.set_ylabel("partial score" if policy.margin is None else "lead")
-    ax.set_title(f"{len(steps)} checks on the way through {policy.n_trees} trees")
+    ax.set_ylabel("partial score" if rule.margin is None else "lead")
+    ax.set_title(f"{len(steps)} checks on the way through {rule.n_trees} trees")
     ax.legend()
     return ax
 

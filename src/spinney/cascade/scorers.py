@@ -11,25 +11,31 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from spinney.calibration.bounds import split_rows
-from spinney.cascade.fan import FanPolicy
-from spinney.cascade.fitting import NEED_ROWS, check_order_name, find_order, fit_rule
-from spinney.cascade.fitting import is_named as _is_named
+from spinney.calibration.row_splits import split_rows
+from spinney.cascade.fitting import (
+    NEED_ROWS,
+    check_order_name,
+    find_order,
+    fit_rule,
+    is_named,
+)
 from spinney.errors import InvalidArgumentError
-from spinney.ordering import ExitPolicy, ScoreTable
+from spinney.ordering import ScoreTable
+from spinney.runtime.early_exit import EarlyExitEngine
+from spinney.runtime.exit_rule import ExitRule
 
 Scorer = Callable[[Any], ArrayLike]
 
 
 @dataclass(frozen=True, eq=False)
 class Cascade:
-    """Scorers to be asked one after another, until the sum of their scores decides.
+    """Scorers to be called one after another, until the sum of their scores decides.
 
     Made by `fit_cascade`.
 
     Parameters
     ----------
-    policy : ExitPolicy or FanPolicy
+    rule : ExitRule
         The order, and when to stop.
     base : ndarray of shape (n_outputs,)
         Score before any scorer.
@@ -37,13 +43,13 @@ class Cascade:
         With two classes: the score from which a row is positive.
     """
 
-    policy: ExitPolicy | FanPolicy
+    rule: ExitRule
     base: NDArray[np.float64]
     beta: float
 
     def decide(
         self, scorers: Sequence[Scorer], X: Any
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    ) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
         """Decide rows, calling each scorer for undecided rows only.
 
         Parameters
@@ -59,58 +65,55 @@ class Cascade:
         -------
         decisions : ndarray of shape (n_rows,)
             With two classes 1 for positive and 0 for negative, else class indices.
-        n_asked : ndarray of shape (n_rows,)
+        n_evaluated : ndarray of shape (n_rows,)
             Scorers called for each row.
         """
-        policy = self.policy
-        if len(scorers) != policy.n_trees:
+        if len(scorers) != self.rule.n_trees:
             msg = (
-                f"The cascade was fitted to {policy.n_trees} scorers, got "
+                f"The cascade was fitted to {self.rule.n_trees} scorers, got "
                 f"{len(scorers)}. Pass all of them, in their original order."
             )
             raise InvalidArgumentError(msg)
-        n_rows = _num_samples(X)
-        decisions = np.zeros(n_rows, dtype=np.int64)
-        n_asked = np.full(n_rows, policy.n_trees, dtype=np.int64)
-        place = np.arange(n_rows)
-        partial = np.tile(self.base, (n_rows, 1))
-        looking = np.ones(n_rows, dtype=np.bool_)
-        checks = {step: check for check, step in enumerate(policy.check_steps.tolist())}
-        for step, number in enumerate(policy.order.tolist(), start=1):
-            if len(place) == 0:
-                return decisions, n_asked
-            said = np.asarray(scorers[number](_safe_indexing(X, place)), np.float64)
-            if said.shape not in ((len(place),), partial.shape):
-                msg = (
-                    f"Scorer {number} must return one score for each of the "
-                    f"{len(place)} rows it was given"
-                    f"{' and each class' if partial.shape[1] > 1 else ''}, got shape "
-                    f"{said.shape}."
-                )
-                raise InvalidArgumentError(msg)
-            partial += said.reshape(partial.shape)
-            if step in checks:
-                says, stops = self._stops(checks[step], partial, looking)
-                decisions[place[stops]] = says[stops]
-                n_asked[place[stops]] = step
-                place, partial = place[~stops], partial[~stops]
-                looking = looking[~stops]
-        if partial.shape[1] == 1:
-            decisions[place] = partial[:, 0] >= self.beta
-        else:
-            decisions[place] = partial.argmax(axis=1)
-        return decisions, n_asked
+        called = _CalledScorers(scorers, self.base, self.beta)
+        return EarlyExitEngine(called, self.rule).evaluate(X)
 
-    def _stops(
-        self, check: int, partial: NDArray[np.float64], looking: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return classes and whether to stop; rows in unknown bins look no more."""
-        if isinstance(self.policy, FanPolicy):
-            says, stops, to_the_end = self.policy.stops(check, partial[:, 0])
-            looking &= ~to_the_end
-            return says, stops & looking
-        sums = partial[:, 0] if partial.shape[1] == 1 else partial
-        return self.policy.stops(check, sums)
+
+class _CalledScorers:
+    """Scorers as the engine calls them."""
+
+    def __init__(
+        self, scorers: Sequence[Scorer], base: NDArray[np.float64], beta: float
+    ) -> None:
+        self.scorers = scorers
+        self.base = base
+        self.beta = beta
+        self.n_voters = len(scorers)
+        self.classes = np.arange(max(2, len(base)))
+
+    def start(self, n_rows: int) -> NDArray[np.float64]:
+        return np.tile(self.base, (n_rows, 1))
+
+    def take(self, rows: Any, index: NDArray[np.int64]) -> Any:
+        return _safe_indexing(rows, index)
+
+    def contribution(self, voting: str, voter: int, rows: Any) -> NDArray[np.float64]:
+        shape = (_num_samples(rows), len(self.base))
+        said = np.asarray(self.scorers[voter](rows), np.float64)
+        if said.shape not in (shape[:1], shape):
+            msg = (
+                f"Scorer {voter} must return one score for each of the {shape[0]} rows "
+                f"it was given{' and each class' if shape[1] > 1 else ''}, got shape "
+                f"{said.shape}."
+            )
+            raise InvalidArgumentError(msg)
+        return said.reshape(shape)
+
+    def decide(
+        self, voting: str, rows: Any, totals: NDArray[np.float64]
+    ) -> NDArray[np.intp]:
+        if totals.shape[1] == 1:
+            return (totals[:, 0] >= self.beta).astype(np.intp)
+        return totals.argmax(axis=1)
 
 
 def fit_cascade(
@@ -124,7 +127,7 @@ def fit_cascade(
     early_exit: str = "both",
     costs: ArrayLike | None = None,
     y: ArrayLike | None = None,
-    steps: ArrayLike | None = None,
+    exit_points: ArrayLike | None = None,
     random_state: Any = None,
 ) -> Cascade:
     """Fit a cascade to the scores of any scorers that add up.
@@ -146,7 +149,7 @@ def fit_cascade(
         Cost of each scorer, positive; 1 each by default.
     y : array-like of shape (n_rows,), optional
         True classes as 0, 1, ..., for orders by squared error.
-    steps : array-like of int, optional
+    exit_points : array-like of int, optional
         Numbers of scorers after which a row may be decided; by default after each.
     random_state : int, RandomState instance or None, default=None
         Draws which half of the rows the order is chosen on (the thresholds are fitted
@@ -155,7 +158,7 @@ def fit_cascade(
     Returns
     -------
     cascade : Cascade
-        To be asked with ``cascade.decide(scorers, X)``.
+        To be used with ``cascade.decide(scorers, X)``.
 
     Examples
     --------
@@ -166,17 +169,17 @@ def fit_cascade(
     >>> scorers = [lambda X, k=k: X[:, k] * (3.0, 0.1, 1.0)[k] for k in range(3)]
     >>> scores = np.column_stack([scorer(X) for scorer in scorers])
     >>> cascade = fit_cascade(scores, 0.01, random_state=0)
-    >>> decisions, n_asked = cascade.decide(scorers, rng.normal(size=(1000, 3)))
-    >>> bool(n_asked.mean() < 2)
+    >>> decisions, n_evaluated = cascade.decide(scorers, rng.normal(size=(1000, 3)))
+    >>> bool(n_evaluated.mean() < 2)
     True
     """
     check_order_name(order)
-    chance = check_random_state(random_state)
+    rng = check_random_state(random_state)
     table = ScoreTable.of_scores(scores, beta=beta, base=base)
     labels = None if y is None else np.asarray(y)
     for_order, for_rule = table, table
-    if _is_named(order, NEED_ROWS) and table.n_rows >= 2:
-        first, second = split_rows(table.n_rows, (1.0, 1.0), chance)
+    if is_named(order, NEED_ROWS) and table.n_rows >= 2:
+        first, second = split_rows(table.n_rows, (1.0, 1.0), rng)
         for_order, for_rule = table.take_rows(first), table.take_rows(second)
         labels = None if labels is None else labels[first]
     sequence = find_order(
@@ -187,17 +190,17 @@ def fit_cascade(
         max_disagreement=max_disagreement,
         costs=costs,
         early_exit=early_exit,
-        chance=chance,
+        rng=rng,
     )
-    policy = fit_rule(
+    fitted = fit_rule(
         rule,
         for_rule,
         sequence,
         max_disagreement,
         costs=costs,
         early_exit=early_exit,
-        steps=steps,
-        is_random=_is_named(order, ("random",)),
-        random_state=chance,
+        exit_points=exit_points,
+        is_random=is_named(order, ("random",)),
+        random_state=rng,
     )
-    return Cascade(policy, table.base, table.beta)
+    return Cascade(fitted, table.base, table.beta)

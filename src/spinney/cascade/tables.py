@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from spinney.forest import Forest
 from spinney.ordering import ScoreTable
-from spinney.runtime.early_exit import positive_from, scoring_forest
+from spinney.runtime.scoring import decision_threshold, scoring_forest
 
 # A table has at most so many numbers (a quarter of a gigabyte); of more rows a random
 # part is taken, which is still plenty.
@@ -26,11 +26,11 @@ def table_of(
     forest : Forest
         A classifier.
     rows : ndarray of shape (n_rows, n_features)
-        Rows as the forest takes them.
+        Converted rows.
     n_jobs : int or None, default=None
         Number of threads.
     """
-    scoring = scoring_forest(forest, "scores")
+    scoring = scoring_forest(forest, "soft")
     decisions = forest.winners(forest.engine.raw(rows, n_jobs))
     output = scoring.tree_output
     if output is None:
@@ -43,7 +43,7 @@ def table_of(
             scores[part] = scoring.scores(rows[part], n_jobs).sum(axis=2)
     return ScoreTable.of_scores(
         scores,
-        beta=positive_from(forest, "scores"),
+        beta=decision_threshold(forest, "soft"),
         base=scoring.base_score,
         decisions=decisions,
         tree_output=output,

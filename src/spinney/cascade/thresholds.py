@@ -5,13 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spinney.ordering import ExitPolicy, ScoreTable
-from spinney.ordering.checks import (
-    check_max_disagreement,
-    check_order,
-    check_rows,
-    check_steps,
-)
+from spinney.base.parameters import check_rows
+from spinney.calibration.bounds import check_max_disagreement
+from spinney.ordering import ScoreTable
 from spinney.ordering.qwyc import (
     allowed_errors,
     exit_mode,
@@ -19,6 +15,7 @@ from spinney.ordering.qwyc import (
     upper_threshold,
 )
 from spinney.ordering.score_table import margins
+from spinney.runtime.exit_rule import ExitRule, check_exit_points, check_order
 
 Numbers = NDArray[np.float64]
 
@@ -31,8 +28,8 @@ def fit_thresholds(
     early_exit: str = "both",
     budget_split: str = "joint",
     restrict_to_beta: bool = False,
-    steps: ArrayLike | None = None,
-) -> ExitPolicy:
+    exit_points: ArrayLike | None = None,
+) -> ExitRule:
     """Find thresholds for an order that is given, one step after another.
 
     Each step decides as many rows as it can within what is left of the budget.
@@ -54,52 +51,50 @@ def fit_thresholds(
     restrict_to_beta : bool, default=False
         Keep the lower threshold at or below `table.beta` and the upper one at or
         above.
-    steps : array-like of int, optional
-        Numbers of trees after which rows may be decided; by default after every tree.
+    exit_points : array-like of int, optional
+        Numbers of trees after which rows may leave; by default after every tree.
 
     Returns
     -------
-    policy : ExitPolicy
+    rule : ExitRule
         The order and its thresholds. On the rows of `table` at most
         ``floor(max_disagreement * n_rows)`` decisions differ from the full ones.
     """
     bound = check_max_disagreement(max_disagreement)
     sequence = check_order(order, table.n_trees)
     mode = exit_mode(early_exit, budget_split, table)
-    checks = check_steps(steps, table.n_trees)
+    points = check_exit_points(exit_points, table.n_trees)
     check_rows(table.n_rows)
     budget = allowed_errors(bound, table.n_rows)
     limits = (np.inf, np.inf)
     if restrict_to_beta and table.is_binary:
         limits = (table.beta, -table.beta)
-    lower = np.full(len(checks), -np.inf)
-    upper = np.full(len(checks), np.inf)
+    lower = np.full(len(points), -np.inf)
+    upper = np.full(len(points), np.inf)
     rows = np.arange(table.n_rows)
     partial = table.start()
     step = 0
-    for check, end in enumerate(checks.tolist()):
+    for k, end in enumerate(points.tolist()):
         for tree in sequence[step:end].tolist():
             table.add_tree(tree, partial, rows)
         step = end
         full = table.decisions[rows]
         if table.is_binary:
             low_cut, high_cut = _cuts(partial, full == 1, limits, budget, mode)
-            lower[check] = lower_threshold(partial, low_cut, limits[0])
-            upper[check] = upper_threshold(partial, high_cut, limits[1], lower[check])
-            says = (partial > upper[check]).astype(np.int64)
-            stops = (partial < lower[check]) | (partial > upper[check])
+            lower[k] = lower_threshold(partial, low_cut, limits[0])
+            upper[k] = upper_threshold(partial, high_cut, limits[1], lower[k])
+            says = (partial > upper[k]).astype(np.int64)
+            stops = (partial < lower[k]) | (partial > upper[k])
         else:
             says, lead = margins(partial)
             _, high_cut = _cuts(lead, says == full, limits, budget, mode)
-            upper[check] = upper_threshold(lead, high_cut, np.inf, -np.inf)
-            stops = lead > upper[check]
+            upper[k] = upper_threshold(lead, high_cut, np.inf, -np.inf)
+            stops = lead > upper[k]
         budget -= int(np.count_nonzero(says[stops] != full[stops]))
         rows, partial = rows[~stops], partial[~stops]
         if len(rows) == 0:
             break
-    if table.is_binary:
-        return ExitPolicy(sequence, checks, lower, upper)
-    return ExitPolicy(sequence, checks, margin=upper)
+    return table.rule_of(sequence, points, lower, upper)
 
 
 def _cuts(

@@ -101,7 +101,7 @@ def _compared(
     from sklearn.frozen import FrozenEstimator
 
     from spinney.anytime import AnytimeForestClassifier, normalised_mean_accuracy
-    from spinney.calibration.bounds import split_rows
+    from spinney.calibration.row_splits import split_rows
 
     trained = load_model(model, trust=trust)
     refuse_pipeline(trained, model)

@@ -181,7 +181,7 @@ def _measured(
     from threadpoolctl import threadpool_limits
 
     import spinney
-    from spinney.calibration.bounds import split_rows
+    from spinney.calibration.row_splits import split_rows
 
     forest = read_model(trained)
     model = None if isinstance(trained, Forest) else trained

@@ -1,8 +1,7 @@
-"""Sequences of trees, and when to stop on the way through them."""
+"""Orders of trees, and the tables of scores that they are found on."""
 
 from __future__ import annotations
 
-from spinney.ordering.exit_policy import ExitPolicy
 from spinney.ordering.score_table import ScoreTable
 
-__all__ = ["ExitPolicy", "ScoreTable"]
+__all__ = ["ScoreTable"]

@@ -1,8 +1,7 @@
 """Kernels that find, for one step or for all candidates of a step, the best early exit.
 
 Every kernel takes validated, C-contiguous arrays and checks nothing: validation is
-the caller's task. All of them live in this one file because Numba's on-disk cache does
-not notice a change in a function imported from another file.
+the caller's task.
 
 Rows are always parted: first those that the full ensemble calls positive, then the
 others. A row is decided "negative" if its partial score is below a cut, "positive" if

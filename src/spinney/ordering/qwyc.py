@@ -8,17 +8,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spinney.ordering.checks import (
-    check_choice,
-    check_costs,
-    check_max_disagreement,
-    check_rows,
-    check_steps,
-)
-from spinney.ordering.exit_policy import ExitPolicy
+from spinney.base.parameters import check_choice, check_costs, check_rows
+from spinney.calibration.bounds import check_max_disagreement
 from spinney.ordering.score_table import ScoreTable, margins
+from spinney.runtime.exit_rule import ExitRule, check_exit_points
+from spinney.runtime.score_bins import EARLY_EXITS
 
-EARLY_EXITS = ("both", "negative", "positive")
 BUDGET_SPLITS = ("joint", "negative_first")
 LARGEST = float(np.finfo(np.float64).max)
 
@@ -34,9 +29,9 @@ def qwyc(
     early_exit: str = "both",
     budget_split: str = "joint",
     restrict_to_beta: bool = False,
-    check_steps: ArrayLike | None = None,
+    exit_points: ArrayLike | None = None,
     on_step: Progress | None = None,
-) -> ExitPolicy:
+) -> ExitRule:
     """Choose an order of trees and the thresholds along it, greedily.
 
     Each step takes the tree with the least cost per row that it decides: its cost times
@@ -60,15 +55,15 @@ def qwyc(
     restrict_to_beta : bool, default=False
         Keep the lower threshold at or below `table.beta` and the upper one at or
         above.
-    check_steps : array-like of int, optional
-        Numbers of trees after which rows may be decided; by default after every tree.
+    exit_points : array-like of int, optional
+        Numbers of trees after which rows may leave; by default after every tree.
         Between them, trees are chosen as if they could decide, but none does.
     on_step : callable, optional
         Called after each step with the number of trees placed and of rows undecided.
 
     Returns
     -------
-    policy : ExitPolicy
+    rule : ExitRule
         The order and its thresholds. On the rows of `table` at most
         ``floor(max_disagreement * n_rows)`` decisions differ from the full ones.
 
@@ -93,7 +88,8 @@ def qwyc(
     bound = check_max_disagreement(max_disagreement)
     costs = check_costs(costs, table.n_trees)
     mode = exit_mode(early_exit, budget_split, table)
-    checks = _check_set(check_steps, table.n_trees)
+    points = check_exit_points(exit_points, table.n_trees)
+    may_leave = set(points.tolist())
     check_rows(table.n_rows)
     budget = allowed_errors(bound, table.n_rows)
     order = np.arange(table.n_trees)
@@ -109,7 +105,7 @@ def qwyc(
     for step in range(1, table.n_trees):
         if table.is_binary:
             n_positive = int(np.count_nonzero(full))
-            place, low_cut, high_cut = kernels.choose_tree(
+            chosen, low_cut, high_cut = kernels.choose_tree(
                 scores,
                 order[step - 1 :],
                 costs,
@@ -121,7 +117,7 @@ def qwyc(
                 mode,
             )
         else:
-            place, high_cut = kernels.choose_tree_by_margin(
+            chosen, high_cut = kernels.choose_tree_by_margin(
                 scores,
                 table.tree_output,
                 order[step - 1 :],
@@ -131,7 +127,7 @@ def qwyc(
                 full,
                 budget,
             )
-        chosen = step - 1 + place
+        chosen += step - 1
         order[step - 1], order[chosen] = order[chosen], order[step - 1]
         tree = order[step - 1]
         n_rows = len(full)
@@ -140,7 +136,7 @@ def qwyc(
         else:
             partial = partial + scores[tree, :n_rows]
         kept = np.empty(0, dtype=np.int64)
-        if step in checks:
+        if step in may_leave:
             if table.is_binary:
                 value = partial
                 lower[step] = lower_threshold(value, low_cut, limits[0])
@@ -159,10 +155,7 @@ def qwyc(
             on_step(step, len(full))
         if len(full) == 0:
             break
-    steps = np.array(sorted(checks), dtype=np.int64)
-    if table.is_binary:
-        return ExitPolicy(order, steps, lower[steps], upper[steps])
-    return ExitPolicy(order, steps, margin=upper[steps])
+    return table.rule_of(order, points, lower[points], upper[points])
 
 
 def allowed_errors(max_disagreement: float, n_rows: int) -> int:
@@ -218,7 +211,3 @@ def upper_threshold(value: Numbers, cut: float, limit: float, lower: float) -> f
     It is never below `lower`, even where no float lies between two scores.
     """
     return max(-lower_threshold(-value, cut, limit), lower)
-
-
-def _check_set(steps: ArrayLike | None, n_trees: int) -> set[int]:
-    return set(check_steps(steps, n_trees).tolist())

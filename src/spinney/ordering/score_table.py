@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spinney.errors import InvalidArgumentError
+from spinney.runtime.exit_rule import ExitRule, leading_class
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +180,58 @@ class ScoreTable:
             self.add_tree(int(tree), partial)
             yield step, partial
 
+    def follow(self, rule: ExitRule) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Decide the rows of the table as an exit rule says.
+
+        Parameters
+        ----------
+        rule : ExitRule
+            When rows leave, and in which order trees are evaluated.
+
+        Returns
+        -------
+        decisions : ndarray of shape (n_rows,)
+            Class indices. Rows that no exit point lets go have the full decision.
+        n_evaluated : ndarray of shape (n_rows,)
+            Trees evaluated for each row.
+        """
+
+        def add(
+            start: int,
+            end: int,
+            rows: NDArray[np.int64],
+            totals: NDArray[np.float64],
+        ) -> None:
+            partial = totals[:, 0] if self.is_binary else totals
+            for tree in rule.order[start:end].tolist():
+                self.add_tree(tree, partial, rows)
+
+        start = self.start()
+        totals = start[:, None] if self.is_binary else start
+        classes, n_evaluated, left, _ = rule.follow(totals, add)
+        classes[left] = self.decisions[left]
+        return classes, n_evaluated
+
+    def rule_of(
+        self,
+        order: NDArray[np.int64],
+        exit_points: NDArray[np.int64],
+        lower: NDArray[np.float64],
+        upper: NDArray[np.float64],
+    ) -> ExitRule:
+        """Return the rule with these thresholds; with several classes on the lead.
+
+        Parameters
+        ----------
+        order, exit_points : ndarray
+            As in `ExitRule`.
+        lower, upper : ndarray of shape (n_exit_points,)
+            Thresholds; with several classes only `upper` counts.
+        """
+        if self.is_binary:
+            return ExitRule.between(order, exit_points, lower, upper)
+        return ExitRule.by_margin(order, exit_points, upper)
+
     def full_scores(self) -> NDArray[np.float64]:
         """Return the scores of all trees together, added in the order they come in."""
         partial = self.start()
@@ -191,9 +244,8 @@ def margins(
     partial: NDArray[np.float64],
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the class of the largest partial score, and its lead over the second."""
-    winner = partial.argmax(axis=1)
-    best_two = np.partition(partial, -2, axis=1)[:, -2:]
-    return winner.astype(np.int64), best_two[:, 1] - best_two[:, 0]
+    winner, largest, second = leading_class(partial)
+    return winner, largest - second
 
 
 def _numbers(name: str, given: ArrayLike) -> NDArray[np.float64]:

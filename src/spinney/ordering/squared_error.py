@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spinney.base.parameters import check_choice
 from spinney.errors import InvalidArgumentError
-from spinney.ordering.checks import check_choice
 
 AGGREGATIONS = ("sum", "mean")
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from spinney.calibration.bounds import split_rows
+from spinney.calibration.row_splits import split_rows
 from spinney.errors import SpinneyWarning
 
 # Levels as multiples of the classifier's own, up to the largest that makes sense.

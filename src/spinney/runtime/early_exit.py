@@ -1,142 +1,332 @@
-"""How a forest is to be asked: in which order, and when a row has heard enough."""
+"""Evaluate an ensemble by an exit rule: only as many trees as each row needs.
+
+The trees between two exit points are a *stage*, with a layout of its own: the splits of
+small trees are shared within it. Rows that are decided leave between stages, so that
+the blocks of rows stay dense. All stages are evaluated in one call of a kernel: a call
+from Python takes as long as a stage does for some hundred rows.
+
+Members that are no trees are called one by one, for undecided rows only; so are trees
+under a rule that no kernel knows. That loop is `ExitRule.follow`.
+"""
 
 from __future__ import annotations
 
-import reprlib
-from typing import Any
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
-from spinney.forest.links import CLOSE
-from spinney.runtime import ExitRule, RowPredictor, StagedEngine
-from spinney.runtime.row_kernels import BETWEEN, BY_COUNT, BY_LEAD, BY_MARGIN
+from spinney.runtime.engine import (
+    Engine,
+    RowPredictor,
+    in_threads,
+    rows_per_block,
+    threads_for,
+)
+from spinney.runtime.exit_kinds import BY_BIN
+from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.kernels import MIN_BLOCK_ROWS
+from spinney.runtime.row_kernels import early_class_of_row, settle_rows
+from spinney.runtime.scoring import (
+    check_voting,
+    decision_threshold,
+    rounding_tolerance,
+    scoring_forest,
+    tree_ranges,
+)
+from spinney.runtime.stage_kernels import Stage, Stages, ask_stages, join_stages
+
+Answers = tuple[NDArray[np.intp], NDArray[np.int32]]
 
 
-class Policy:
-    """An order of the trees of a forest, and a rule when to stop asking.
+class CalledEnsemble(Protocol):
+    """Members of any kind that are called, and whose answers are added up."""
+
+    classes: NDArray[Any]
+    n_voters: int
+
+    def start(self, n_rows: int) -> NDArray[np.float64]:
+        """Return the sums of rows before the first member, (n_rows, n_sums)."""
+        ...
+
+    def take(self, rows: Any, index: NDArray[np.int64]) -> Any:
+        """Return some of the rows."""
+        ...
+
+    def contribution(self, voting: str, voter: int, rows: Any) -> NDArray[np.float64]:
+        """Return what one member adds to the sums of rows, (n_rows, n_sums)."""
+        ...
+
+    def decide(
+        self, voting: str, rows: Any, totals: NDArray[np.float64]
+    ) -> NDArray[np.intp]:
+        """Return the classes of rows for which all members were called."""
+        ...
+
+
+class EarlyExitEngine:
+    """Executes an exit rule over the trees of a forest, or over members to be called.
+
+    Safe to use from several threads at once: stages are laid out under a lock and
+    never change.
 
     Parameters
     ----------
-    forest : Forest
+    ensemble : Forest or CalledEnsemble
         A classifier.
-    counting : {"votes", "scores"}
-        What is added up: one vote per tree, or what each tree adds to the raw score.
-    order : array-like of shape (n_trees,)
-        Tree indices in the order in which they are asked.
     rule : ExitRule
-        When a row may leave. With two classes it sees one sum: the number of votes
-        for the second class, or the score as `scoring_forest` has it; with more, one
-        sum per class.
-
-    Attributes
-    ----------
-    scoring : Forest
-        The trees in order, with the values that are added up.
+        In which order its members are evaluated, and when a row leaves. With two
+        classes it sees one sum: the number of votes for the second class, or the score
+        as `scoring_forest` has it; with more, one sum per class.
     """
 
-    def __init__(
-        self, forest: Forest, counting: str, order: ArrayLike, rule: ExitRule
-    ) -> None:
-        check_counting(forest, counting)
-        self.forest = forest
-        self.counting = counting
-        self.order = check_order(order, forest.n_trees)
+    def __init__(self, ensemble: Forest | CalledEnsemble, rule: ExitRule) -> None:
+        self.ensemble = ensemble
         self.rule = rule
-        self.scoring = scoring_forest(forest, counting).take(self.order)
-        check_rule(rule, counting, forest.n_trees, self.scoring.n_outputs)
-        self._engine = StagedEngine(
-            self.scoring, rule, positive_from(forest, counting), self._tolerance()
-        )
+        if isinstance(ensemble, Forest):
+            check_voting(ensemble, rule.voting)
+            scoring = scoring_forest(ensemble, rule.voting)
+            rule.check(ensemble.n_trees, scoring.n_outputs)
+            self._prepare(ensemble, scoring.take(rule.order))
 
-    def with_rule(self, rule: ExitRule) -> Policy:
-        """Return a policy with another rule that shares what does not depend on it.
+    def _prepare(self, forest: Forest, scoring: Forest) -> None:
+        """Set what depends on the order of the trees and what they add up."""
+        voting = self.rule.voting
+        self._scoring = scoring
+        self._start = scoring.base_score.astype(np.float64)
+        # Rows that stay to the end with sums this close are left to the forest itself.
+        self._ends = (
+            decision_threshold(forest, voting),
+            rounding_tolerance(forest, scoring, voting),
+        )
+        self._stages: dict[type, Stages] = {}
+        self._bin_stages: list[Engine] = []
+        self._score_range: tuple[float, float] | None = None
+        self._lock = threading.Lock()
+
+    def with_rule(self, rule: ExitRule) -> EarlyExitEngine:
+        """Return an engine for another rule that shares what does not depend on it.
 
         Parameters
         ----------
         rule : ExitRule
-            When a row may leave.
+            When a row leaves.
 
         Returns
         -------
-        policy : Policy
-            With the same forest, order and counting.
+        engine : EarlyExitEngine
+            For the same ensemble.
         """
-        check_rule(rule, self.counting, self.forest.n_trees, self.scoring.n_outputs)
-        policy = object.__new__(Policy)
-        vars(policy).update(vars(self), rule=rule, _engine=self._engine.with_rule(rule))
-        return policy
+        mine, forest = self.rule, self.ensemble
+        if (
+            not isinstance(forest, Forest)
+            or rule.voting != mine.voting
+            or not np.array_equal(rule.order, mine.order)
+        ):
+            return EarlyExitEngine(forest, rule)
+        rule.check(forest.n_trees, self._scoring.n_outputs)
+        other = object.__new__(EarlyExitEngine)
+        vars(other).update(vars(self), rule=rule)
+        if not np.array_equal(rule.exit_points, mine.exit_points):
+            # Otherwise the same dict and lock: whoever is first lays out for both.
+            other._stages, other._bin_stages = {}, []
+            other._lock = threading.Lock()
+        return other
 
     # A pickle carries the parts, and nothing compiled.
     def __getstate__(self) -> dict[str, Any]:
-        parts = ("forest", "counting", "order", "rule")
-        return {name: getattr(self, name) for name in parts}
+        return {"ensemble": self.ensemble, "rule": self.rule}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
-    def _tolerance(self) -> float:
-        """Return how close sums must be for the order of the additions to matter.
+    # ---------------------------------------------------------------- answers
 
-        Such rows are settled by the forest itself, in its own order and precision.
-        """
-        forest, scoring = self.forest, self.scoring
-        if self.counting == "votes":
-            return 0.0  # whole numbers
-        if forest.decides_by == "probability" and forest.link != "softmax":
-            # Logistic curves can be equal at any distance, once they reach one.
-            return np.inf
-        precision = float(np.finfo(forest.sum_dtype).eps)
-        reach = float(_largest_values(scoring).sum())
-        reach += float(np.abs(scoring.base_score).max())
-        n_added = forest.n_trees + 2
-        if forest.aggregation == "sum" and forest.n_outputs == 1:
-            # What the forest rounds, and what is rounded here in another order. Errors
-            # of errors are smaller by the precision times the number of trees.
-            ours = float(np.finfo(np.float64).eps) * n_added * reach
-            rounding = 0.5 * precision * (1.0 + 4.0 * n_added * precision)
-            tolerance = rounding * _sum_of_partial_sums(forest) + ours
-        else:
-            tolerance = 4.0 * n_added * precision * reach
-        if forest.decides_by == "probability":
-            tolerance = max(tolerance, CLOSE)
-        return max(tolerance, float(np.finfo(np.float64).tiny))
-
-    @property
-    def checks(self) -> NDArray[np.int64]:
-        """Numbers of trees after which a row may leave."""
-        return self.rule.checks
-
-    def ask(
-        self, X: ArrayLike, n_jobs: int | None = None
-    ) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
-        """Answer rows, asking each as many trees as the rule says.
+    def evaluate(self, rows: Any, n_jobs: int | None = None) -> Answers:
+        """Answer rows, evaluating as many trees for each as the rule says.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
+        rows : ndarray of shape (n_rows, n_features)
+            Rows as `Engine.rows` returns them, or as the members expect them.
         n_jobs : int or None, default=None
-            Number of threads; None means one, -1 all cores.
+            Number of threads; None means one, -1 all cores. Members that are called
+            decide themselves on their threads.
 
         Returns
         -------
-        classes : ndarray of shape (n_rows,)
-            Class indices. Rows that stay to the end are answered as the forest (or
+        classes : ndarray of shape (n_rows,), dtype=intp
+            Class indices. Rows that stay to the end are answered as the ensemble (or
             its majority vote) answers them, to the last tie.
-        counts : ndarray of shape (n_rows,), dtype=int32
-            Number of trees asked.
+        n_evaluated : ndarray of shape (n_rows,), dtype=int32
+            Number of trees, or of members called.
         """
-        classes, counts = self._engine.ask(X, n_jobs)
+        ensemble = self.ensemble
+        if self.rule.at_once:
+            n_rows = _n_rows(rows)
+            return np.zeros(n_rows, dtype=np.intp), np.zeros(n_rows, dtype=np.int32)
+        if not isinstance(ensemble, Forest):
+            return self._evaluate_called(ensemble, rows)
+        if self.rule.kind == BY_BIN:
+            classes, n_evaluated = self._evaluate_by_bin(rows, n_jobs)
+        else:
+            classes, n_evaluated = self._evaluate_compiled(rows, n_jobs)
         if classes.min(initial=0) < 0:
             close = np.flatnonzero(classes < 0)
-            rows = self.forest.engine.rows(X)[close]
-            classes[close] = self.forest.winners(self.forest.engine.raw(rows, n_jobs))
-        return classes, counts
+            raw = ensemble.engine.raw(rows[close], n_jobs)
+            classes[close] = ensemble.winners(raw)
+        return classes, n_evaluated
 
-    def predictor(self) -> RowPredictor:
+    def _evaluate_compiled(
+        self, rows: NDArray[np.floating], n_jobs: int | None
+    ) -> Answers:
+        """Answer rows by kernels; class -1 where the sums are too close to call."""
+        classes = np.empty(len(rows), dtype=np.intp)
+        n_evaluated = np.empty(len(rows), dtype=np.int32)
+
+        def evaluate(start: int, end: int) -> None:
+            share = slice(start, end)
+            self._evaluate_share(rows[share], classes[share], n_evaluated[share])
+
+        in_threads(evaluate, len(rows), threads_for(len(rows), n_jobs))
+        return classes, n_evaluated
+
+    def _evaluate_share(
+        self,
+        rows: NDArray[np.floating],
+        classes: NDArray[np.intp],
+        n_evaluated: NDArray[np.int32],
+    ) -> None:
+        """Answer the rows of one thread."""
+        dtype = rows.dtype.type
+        by_row = self._scoring.engine.row_arguments(dtype)
+        if len(rows) < MIN_BLOCK_ROWS and by_row is not None:
+            k, n_left = 0, len(rows)
+            index = np.arange(n_left)
+            totals = np.tile(self._start, (n_left, 1))
+        else:
+            index = np.empty(len(rows), dtype=np.int64)
+            totals = np.empty((len(rows), len(self._start)))
+            k, n_left = ask_stages(
+                rows,
+                self._stages_for(dtype),
+                0 if by_row is None else MIN_BLOCK_ROWS,
+                self._start,
+                *self.rule.arrays,
+                *self._ends,
+                totals,
+                index,
+                classes,
+                n_evaluated,
+            )
+        if by_row is not None and n_left > 0:
+            settle_rows(
+                rows,
+                *by_row[:-1],
+                totals[:n_left],
+                k,
+                *self.rule.arrays,
+                *self._ends,
+                index[:n_left],
+                classes,
+                n_evaluated,
+            )
+
+    def _stages_for(self, dtype: type[np.floating]) -> Stages:
+        """Return the stages for rows of `dtype`, laid out on first use."""
+        with self._lock:
+            if dtype not in self._stages:
+                parts = []
+                for engine in self._engines_of_stages(self._scoring, to_the_end=True):
+                    layout = engine.layout(dtype)
+                    parts.append(
+                        Stage(
+                            layout.forms,
+                            rows_per_block(layout, np.empty(0, dtype=dtype)),
+                            engine.table(layout, dtype),
+                            engine.tree_output,
+                        )
+                    )
+                self._stages[dtype] = join_stages(parts)
+            return self._stages[dtype]
+
+    def _engines_of_stages(self, scoring: Forest, to_the_end: bool) -> list[Engine]:
+        """Return an engine for the trees of each stage."""
+        ends = [0, *self.rule.exit_points.tolist()]
+        if to_the_end:
+            ends.append(scoring.n_trees)
+        return [Engine(scoring.take(np.arange(*pair))) for pair in pairwise(ends)]
+
+    def _evaluate_by_bin(
+        self, rows: NDArray[np.floating], n_jobs: int | None
+    ) -> Answers:
+        """Answer rows stage by stage; class -1 for those that stay to the end."""
+        with self._lock:
+            if not self._bin_stages:
+                # The base score is there before the first stage, and only once.
+                plain = self._scoring.replace(base_score=0.0)
+                self._bin_stages += self._engines_of_stages(plain, to_the_end=False)
+        number = {int(end): k for k, end in enumerate(self.rule.exit_points)}
+
+        def add(
+            start: int,
+            end: int,
+            index: NDArray[np.int64],
+            totals: NDArray[np.float64],
+        ) -> None:
+            totals += self._bin_stages[number[end]].raw(rows[index], n_jobs)
+
+        totals = np.tile(self._start, (len(rows), 1))
+        return self.rule.follow(totals, add)[:2]
+
+    def _evaluate_called(self, ensemble: CalledEnsemble, rows: Any) -> Answers:
+        """Answer rows, calling members for undecided rows only."""
+        rule = self.rule
+
+        def add(
+            start: int,
+            end: int,
+            index: NDArray[np.int64],
+            totals: NDArray[np.float64],
+        ) -> None:
+            some = rows if len(index) == n_rows else ensemble.take(rows, index)
+            for voter in rule.order[start:end].tolist():
+                totals += ensemble.contribution(rule.voting, voter, some)
+
+        totals = ensemble.start(_n_rows(rows))
+        n_rows = len(totals)
+        classes, n_evaluated, left, totals = rule.follow(totals, add)
+        if len(left):
+            last = int(rule.exit_points[-1]) if len(rule.exit_points) else 0
+            add(last, rule.n_trees, left, totals)
+            some = ensemble.take(rows, left)
+            classes[left] = ensemble.decide(rule.voting, some, totals)
+        return classes, n_evaluated
+
+    def score_range(self) -> tuple[float, float]:
+        """Return the least and the largest score that all trees can give.
+
+        With two classes the decision threshold counts as zero.
+
+        Returns
+        -------
+        low, high : float
+            The range.
+        """
+        if self._score_range is None:
+            threshold = self._ends[0] if len(self._start) == 1 else 0.0
+            original = np.argsort(self.rule.order)
+            least, most = (ends[original] for ends in tree_ranges(self._scoring))
+            low = float(least.sum() + self._start.min() - threshold)
+            high = float(most.sum() + self._start.max() - threshold)
+            self._score_range = low, high
+        return self._score_range
+
+    def predictor(self) -> Callable[[NDArray[np.floating]], Any]:
         """Return a thin callable that answers one row at a time, for serving.
 
         Returns
@@ -145,158 +335,31 @@ class Policy:
             Takes a one-dimensional array of numbers, float32 or the type that the
             original library compares in, and returns the label.
         """
-        labels = list(self.forest.classes_)  # type: ignore[arg-type]
+        forest, rule = self.ensemble, self.rule
+        assert isinstance(forest, Forest)
+        labels = list(forest.classes_)  # type: ignore[arg-type]
 
-        def answer(row: NDArray[np.floating]) -> Any:
-            return labels[int(self.ask(row.reshape(1, -1))[0][0])]
+        def answer(row: NDArray[Any]) -> Any:
+            rows = forest.engine.rows(np.asarray(row).reshape(1, -1))
+            return labels[int(self.evaluate(rows)[0][0])]
 
-        return self._engine.predictor(labels, answer)
-
-
-def _largest_values(forest: Forest) -> NDArray[np.float64]:
-    """Return the largest value of each tree, without its sign."""
-    return np.maximum.reduceat(
-        np.abs(forest.value).max(axis=1), forest.tree_offsets[:-1]
-    )
-
-
-def _sum_of_partial_sums(forest: Forest) -> float:
-    """Return how large the sums on the way to a close call can be, all together.
-
-    Every addition is off by at most half the precision times its outcome, and every
-    value by as much as it is rounded. For a row whose sum comes out near the border,
-    what was added before cannot be larger than what is still to come and the border
-    itself.
-    """
-    largest = _largest_values(forest)
-    base = float(np.abs(forest.base_score[0]))
-    before = base + np.cumsum(largest)
-    to_come = before[-1] - before + abs(forest.positive_from) + base
-    return float(np.minimum(before, to_come).sum() + largest.sum() + 2.0 * base)
-
-
-def check_counting(forest: Forest, counting: str) -> None:
-    """Raise if a forest has nothing of this kind to be added up."""
-    if counting not in ("votes", "scores"):
-        msg = f"counting must be 'votes' or 'scores', got {counting!r}."
-        raise InvalidArgumentError(msg)
-    if forest.classes_ is None or (counting == "votes" and not forest.votes_by_class):
-        what = "has no classes" if forest.classes_ is None else "do not vote"
-        msg = (
-            f"The trees of {forest!r} {what}. Pass a classifier; for trees that add to "
-            "a score use counting='scores'."
+        arguments = {}
+        if rule.kind != BY_BIN and not rule.at_once:
+            whole = self._scoring.engine
+            for dtype in whole.dtypes_of_single_rows():
+                by_row = whole.row_arguments(dtype)
+                if by_row is not None:
+                    arguments[np.dtype(dtype)] = (
+                        *by_row[:-1],
+                        self._start,
+                        *rule.arrays,
+                        *self._ends,
+                    )
+        return RowPredictor(
+            forest.n_features, labels, early_class_of_row, arguments, answer
         )
-        raise InvalidArgumentError(msg)
 
 
-def check_order(order: ArrayLike, n_trees: int) -> NDArray[np.int64]:
-    """Return an order of trees as an array of its own, or say why it is none."""
-    given = np.array(order)
-    if (
-        given.shape != (n_trees,)
-        or given.dtype.kind not in "iu"
-        or not np.array_equal(np.sort(given), np.arange(n_trees))
-    ):
-        msg = (
-            f"An order must name each of the {n_trees} trees once, got "
-            f"{reprlib.repr(order)}. Pass a permutation of range({n_trees})."
-        )
-        raise InvalidArgumentError(msg)
-    return given.astype(np.int64)
-
-
-def check_rule(rule: ExitRule, counting: str, n_trees: int, n_sums: int) -> None:
-    """Raise if kernels could not follow this rule, which they do without looking."""
-    checks, bounds, stops = rule.checks, rule.bounds, rule.stops
-    n_checks = len(checks)
-    problem = None
-    if checks.ndim != 1 or (np.diff(checks, prepend=0, append=n_trees) <= 0).any():
-        problem = f"checks must rise from 1 to at most {n_trees - 1}"
-    elif rule.kind in (BETWEEN, BY_MARGIN):
-        if bounds.shape != (2, n_checks) or np.isnan(bounds).any():
-            problem = "there must be two bounds for each check, none of them NaN"
-    elif rule.kind not in (BY_COUNT, BY_LEAD) or counting != "votes":
-        problem = "a rule by votes needs votes to be counted"
-    elif stops.ndim != 2 or len(stops) != n_checks or stops.shape[1] <= n_trees:
-        problem = "there must be an entry for each check and each number of votes"
-    elif rule.kind == BY_COUNT and ((stops < -1) | (stops > 1)).any():
-        problem = "answers must be -1, 0 or 1"
-    if problem is None and (rule.kind in (BETWEEN, BY_COUNT)) != (n_sums == 1):
-        problem = f"it must be made for {n_sums} sums"
-    if problem is not None:
-        msg = f"This is no rule for a forest of {n_trees} trees: {problem}."
-        raise InvalidArgumentError(msg)
-
-
-def positive_from(forest: Forest, counting: str) -> float:
-    """Return the smallest sum of all trees that means the second class.
-
-    Parameters
-    ----------
-    forest : Forest
-        A classifier.
-    counting : {"votes", "scores"}
-        What is added up.
-    """
-    if counting == "votes":
-        return float(forest.n_trees // 2 + 1)
-    return forest.positive_from if forest.n_outputs == 1 else 0.0
-
-
-def scoring_forest(forest: Forest, counting: str) -> Forest:
-    """Return the forest whose trees hold what is added up.
-
-    Parameters
-    ----------
-    forest : Forest
-        A classifier.
-    counting : {"votes", "scores"}
-        Votes: with two classes 1 for the second class and 0 for the first, with more
-        a 1 for the class voted for. Scores: what each tree adds to the raw score;
-        for two classes with a score each, half the difference of the two.
-
-    Returns
-    -------
-    scoring : Forest
-        With aggregation ``"sum"`` and float64 sums; one output for two classes.
-    """
-    n_classes = len(forest.classes_)  # type: ignore[arg-type]
-    value, output = forest.value, forest.tree_output
-    base = forest.base_score
-    if counting == "votes" or forest.aggregation == "vote":
-        winner = value.argmax(axis=1)
-        value = (winner[:, None] == np.arange(n_classes)).astype(np.float64)
-        base, output = np.zeros(n_classes), None
-        if n_classes <= 2:
-            value, base = value[:, -1:] * (n_classes == 2), base[:1]
-        if counting == "scores":
-            value = value - 0.5 if n_classes == 2 else value
-    else:
-        per_node = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
-        if forest.aggregation == "mean":
-            n_adding = forest.engine.trees_per_output.astype(np.float64)
-            value = value / (
-                n_adding if output is None else n_adding[output][per_node, None]
-            )
-            if forest.base_added == "first":
-                base = base / n_adding
-        if n_classes == 2 and forest.n_outputs == 2:
-            if output is None:
-                value = (value[:, 1:] - value[:, :1]) / 2
-            else:
-                value = value * (output[per_node, None] - 0.5)
-                output = None
-            base = (base[1:] - base[:1]) / 2
-    return forest.replace(
-        value=value,
-        n_outputs=len(base),
-        tree_output=output,
-        base_score=base,
-        base_added="first",
-        aggregation="sum",
-        sum_dtype="float64",
-        link="identity",
-        link_scale=1.0,
-        decision_threshold=0.0,
-        decides_by="raw",
-    )
+def _n_rows(rows: Any) -> int:
+    """Return the number of rows of a table of any kind."""
+    return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)

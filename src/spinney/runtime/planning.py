@@ -1,9 +1,9 @@
-"""Choose after which trees to look whether rows may leave.
+"""Choose the exit points: after which trees rows may leave.
 
-A look costs time: a stage has to be begun, its rows are read again, and the trees of a
-short stage share few questions. So the checks are chosen that make the expected time of
-a batch least, by a model of the time that depends on nothing but the forest: the same
-forest and the same rows give the same checks on every machine.
+An exit point costs time: a stage has to be begun, its rows are read again, and the
+trees of a short stage share few splits. So those exit points are chosen that make the
+expected time of a batch least, by a model of the time that depends on nothing but the
+forest: the same forest and the same rows give the same exit points on every machine.
 """
 
 from __future__ import annotations
@@ -20,32 +20,33 @@ if TYPE_CHECKING:
 
 # Measured, in nanoseconds: what a stage costs beside its trees, for a batch, for each
 # row, and for each row and column in use. The first is from when every stage was a call
-# of its own; within one call a stage costs less, so somewhat too few looks are planned.
+# of its own; within one call a stage costs less, so somewhat too few exit points are
+# planned.
 COST_BATCH, COST_ROW, COST_COLUMN = 40_000.0, 6.0, 0.6
 
-# The batches that checks are chosen for. Rows are asked by the hundred, and a stage of
-# fewer costs as if it had some more.
+# The batches that exit points are chosen for. Rows are evaluated by the hundred, and a
+# stage of fewer costs as if it had some more.
 BATCH_ROWS, MORE_ROWS = 10_000, 128
 
 
-def plan_checks(
+def plan_exit_points(
     forest: Forest, steps: ArrayLike, undecided: ArrayLike
 ) -> NDArray[np.int64]:
-    """Return the steps at which to look whether rows may leave.
+    """Return the exit points that make a batch take the least time.
 
     Parameters
     ----------
     forest : Forest
-        The forest, its trees in the order in which they are asked.
+        The forest, its trees in the order in which they are evaluated.
     steps : array-like of shape (n_steps,)
-        Numbers of trees, ascending, after which a look is possible.
+        Numbers of trees, ascending, after which rows could leave.
     undecided : array-like of shape (n_steps,)
-        Share of the rows that are still undecided after a look at each.
+        Share of the rows that are still undecided after each.
 
     Returns
     -------
-    checks : ndarray of shape (n_checks,), dtype=int64
-        Some of the steps. None at all if looking costs more than it saves.
+    exit_points : ndarray of shape (n_exit_points,), dtype=int64
+        Some of the steps. None at all if they cost more than they save.
     """
     steps = np.concatenate([[0], np.asarray(steps, dtype=np.int64), [forest.n_trees]])
     left = np.concatenate([[1.0], np.asarray(undecided, dtype=np.float64), [0.0]])
@@ -60,24 +61,26 @@ def plan_checks(
         ways = best[:end] + COST_BATCH + n_rows[:end] * cost[n_trees]
         came_from[end] = int(ways.argmin())
         best[end] = ways[came_from[end]]
-    checks = []
+    exit_points = []
     at = int(came_from[-1])
     while at > 0:
-        checks.append(int(steps[at]))
+        exit_points.append(int(steps[at]))
         at = int(came_from[at])
-    return np.array(checks[::-1], dtype=np.int64)
+    return np.array(exit_points[::-1], dtype=np.int64)
 
 
-def expected_time(forest: Forest, checks: ArrayLike, undecided: ArrayLike) -> float:
-    """Return the time of a batch by the model that `plan_checks` goes by.
+def expected_time(
+    forest: Forest, exit_points: ArrayLike, undecided: ArrayLike
+) -> float:
+    """Return the time of a batch by the model that `plan_exit_points` goes by.
 
     Parameters
     ----------
     forest : Forest
-        The forest, its trees in the order in which they are asked.
-    checks : array-like of shape (n_checks,)
+        The forest, its trees in the order in which they are evaluated.
+    exit_points : array-like of shape (n_exit_points,)
         Numbers of trees, ascending, after which rows may leave.
-    undecided : array-like of shape (n_checks,)
+    undecided : array-like of shape (n_exit_points,)
         Share of the rows that are still undecided after each.
 
     Returns
@@ -85,7 +88,8 @@ def expected_time(forest: Forest, checks: ArrayLike, undecided: ArrayLike) -> fl
     time : float
         In nanoseconds, for `BATCH_ROWS` rows.
     """
-    ends = np.concatenate([[0], np.asarray(checks, dtype=np.int64), [forest.n_trees]])
+    points = np.asarray(exit_points, dtype=np.int64)
+    ends = np.concatenate([[0], points, [forest.n_trees]])
     left = np.concatenate([[1.0], np.asarray(undecided, dtype=np.float64)])
     cost = _costs_of_stages(forest)[np.diff(ends)]
     return float(np.sum(COST_BATCH + (BATCH_ROWS * left + MORE_ROWS) * cost))

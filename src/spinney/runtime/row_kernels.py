@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from spinney.runtime.exit_kinds import BETWEEN, BY_COUNT, BY_MARGIN
 from spinney.runtime.kernel_cache import kernel
 
 u = np.uint64
@@ -229,10 +230,6 @@ def class_of_row(
             if v != winner and not total[winner] - total[v] > margin:
                 return -1
     return winner
-
-
-# How a rule tells from the sums of a row that it may leave: see `ExitRule`.
-BETWEEN, BY_COUNT, BY_MARGIN, BY_LEAD = 0, 1, 2, 3
 
 
 @kernel

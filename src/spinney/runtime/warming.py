@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 
 from spinney.forest import Forest
+from spinney.runtime.early_exit import EarlyExitEngine
+from spinney.runtime.exit_rule import ExitRule
 from spinney.runtime.kernels import MIN_BLOCK_ROWS
-from spinney.runtime.staged import ExitRule, StagedEngine
 
 
 def _small_forest(input_dtype: str, sum_dtype: str) -> Forest:
@@ -56,11 +57,11 @@ def warm_up() -> list[tuple[str, float]]:
         timed(f"single rows, {name}", partial(forest.predictor(), rows[0]))
         if sum_type == "float64":
             timed(f"leaves, {row_type} rows", partial(forest.leaves, rows))
-            rule = ExitRule.between([1], [-np.inf], [np.inf])
-            early = StagedEngine(forest, rule, positive_from=0.0, tolerance=0.0)
-            ask_one = early.predictor([0, 1], forest.predict)
+            rule = ExitRule.between([0, 1], [1], [-np.inf], [np.inf])
+            early = EarlyExitEngine(forest, rule)
+            read_only = forest.engine.rows(rows)
             name = f"early exits, {row_type} rows"
-            timed(f"{name}, batches", partial(early.ask, rows))
-            timed(f"{name}, small batches", partial(early.ask, rows[:2]))
-            timed(f"{name}, single rows", partial(ask_one, rows[0]))
+            timed(f"{name}, batches", partial(early.evaluate, read_only))
+            timed(f"{name}, small batches", partial(early.evaluate, read_only[:2]))
+            timed(f"{name}, single rows", partial(early.predictor(), rows[0]))
     return timings

@@ -1,4 +1,4 @@
-"""A classifier that asks voters until the vote is as good as over."""
+"""A classifier that evaluates voters until the vote is as good as over."""
 
 from __future__ import annotations
 
@@ -12,58 +12,57 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from spinney.base.early_exit_classifier import EarlyStoppingClassifier
-from spinney.base.estimator import unwrapped
-from spinney.calibration.bounds import (
-    boldest_proven,
-    check_confidence,
-    share_to_prove,
-    split_rows,
+from spinney.base.classifier_fields import (
+    certificate_to_setting,
+    classifier_from_parts,
+    classifier_to_parts,
+    engine_of_parts,
+    rule_to_parts,
+    take_certificate,
+    take_rule,
 )
+from spinney.base.early_exit_classifier import EarlyExitClassifier
+from spinney.base.estimator import unwrapped
+from spinney.base.parameters import check_choice, check_min_votes
+from spinney.calibration.bounds import check_confidence, check_max_disagreement
+from spinney.calibration.fitted_rule import FittedRule, evaluates_all
+from spinney.calibration.ladder import LEVELS_OF_VOTES, boldest_proven, rungs
 from spinney.calibration.out_of_bag import (
     class_counts,
     filled_scores,
     out_of_bag_mask,
     positive_vote_weights,
 )
-from spinney.errors import InvalidArgumentError
-from spinney.runtime.early_exit import Policy
-from spinney.sequential.checks import (
-    check_choice,
-    check_max_disagreement,
-    check_min_votes,
-    check_votes,
-)
+from spinney.calibration.row_splits import split_by_use
+from spinney.errors import FormatError, InvalidArgumentError
+from spinney.persistence.container import Arrays, Settings
+from spinney.persistence.fields import take_setting
+from spinney.runtime.early_exit import EarlyExitEngine
+from spinney.runtime.exit_rule import ExitRule
 from spinney.sequential.optimal import OBJECTIVES
 from spinney.sequential.problems import (
+    HardVotesOfSeveral,
+    HardVotesOfTwo,
     Problem,
-    ScoresOfSeveral,
-    ScoresOfTwo,
-    Solved,
-    VotesOfSeveral,
-    VotesOfTwo,
-    everybody,
+    SoftVotesOfSeveral,
+    SoftVotesOfTwo,
 )
-from spinney.sequential.voters import (
-    CalledVoters,
-    CallingPolicy,
-    voters_of,
-)
+from spinney.sequential.strategy import StoppingStrategy
+from spinney.sequential.vote_weights import check_votes
+from spinney.sequential.voters import CalledVoters, TreeVoters, voters_of
 
 VOTINGS = ("auto", "hard", "soft")
-# With a confidence: what part of the bound the candidates aim at, fixed beforehand.
-LEVELS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 # Scores that are kept in memory at most, in 8 bytes each.
 MOST_SCORES = 50_000_000
-# Share of the rows that is kept for the certification then.
-CERTIFIED_SHARE = 0.5
+# How rows are shared out where a bound is to be proven.
+SHARES = {"fit": 0.5, "prove": 0.5}
 
 
-class SequentialVotingClassifier(EarlyStoppingClassifier):
-    """Answer like the whole ensemble, after asking only a few of its voters.
+class SequentialVotingClassifier(EarlyExitClassifier):
+    """Answer like the whole ensemble, after evaluating only a few of its voters.
 
-    The trees (or other voters) are asked in random order. After each of them, or
-    after some of them where looking costs more than it saves, the votes so far tell
+    The trees (or other voters) are evaluated in random order. After each of them, or
+    after some of them where an exit costs more than it saves, the votes so far tell
     whether the rest is likely to change the result; if not, the row is done. How
     likely is likely is worked out from `max_disagreement`.
 
@@ -91,7 +90,7 @@ class SequentialVotingClassifier(EarlyStoppingClassifier):
         are kept to prove it, or more, if these are too few. Without, it is a bound on
         the mean over the calibration rows and all orders of the trees.
     min_votes : int, default=1
-        Voters to be asked in any case. With 0, hard votes of two classes may be
+        Voters to be evaluated in any case. With 0, hard votes of two classes may be
         decided without any.
     random_state : int, RandomState instance or None, default=None
         Draws the order of the voters, once for all rows, and what rows to hold out.
@@ -106,13 +105,15 @@ class SequentialVotingClassifier(EarlyStoppingClassifier):
     voting_ : {"hard", "soft"}
         How the whole ensemble decides.
     order_ : ndarray of shape (n_voters,)
-        Order in which the voters are asked.
-    checks_ : ndarray
+        Order in which the voters are evaluated.
+    exit_points_ : ndarray
         Numbers of voters after which a row may be done.
+    rule_ : ExitRule
+        Order, exit points and when a row leaves, in one object.
     strategy_ : StoppingStrategy or None
         The strategy, for hard votes of two classes.
     expected_votes_ : float
-        Voters asked per row, on average over the calibration rows and all orders.
+        Voters evaluated per row, on average over the calibration rows and all orders.
     expected_disagreement_ : float
         Share of the calibration rows on which the answer differs, on average over
         all orders.
@@ -152,10 +153,10 @@ class SequentialVotingClassifier(EarlyStoppingClassifier):
     >>> quick = spinney.SequentialVotingClassifier(
     ...     FrozenEstimator(forest), max_disagreement=0.01, random_state=0
     ... ).fit(X[1::2])
-    >>> labels, n_asked = quick.predict_counted(X[1::2])
+    >>> labels, n_evaluated = quick.predict_counted(X[1::2])
     >>> bool((labels != forest.predict(X[1::2])).mean() <= 0.02)
     True
-    >>> bool(n_asked.mean() < 30)
+    >>> bool(n_evaluated.mean() < 30)
     True
     """
 
@@ -185,7 +186,7 @@ class SequentialVotingClassifier(EarlyStoppingClassifier):
     def fit(
         self, X: Any, y: Any = None, *, votes: ArrayLike | str | None = None
     ) -> SequentialVotingClassifier:
-        """Find out when it is safe to stop asking.
+        """Find out when it is safe to stop.
 
         Parameters
         ----------
@@ -206,21 +207,22 @@ class SequentialVotingClassifier(EarlyStoppingClassifier):
         self : SequentialVotingClassifier
             The fitted classifier.
         """
-        rows, bound, chance = self._prepared(X, y, votes)
+        rows, order, bound, rng = self._prepared(X, y, votes)
         if len(self.classes_) == 1:
-            solved = everybody(self._voters.n_voters, 1)
+            fitted = evaluates_all(order, 1, self.voting_)
         elif self.confidence is None:
-            problem = self._problem(rows, votes, chance)
-            solved = self._solved(problem, bound, chance)
+            problem = self._problem(rows, order, votes, rng)
+            points = self._planned(problem, bound, rng)
+            fitted = problem.solve(bound, points, rng)
         else:
-            solved = self._certified(rows, votes, bound, chance)
-        self._adopt(solved)
+            fitted = self._proven(rows, order, votes, bound, rng)
+        self._adopt(fitted)
         return self
 
     def _prepared(
         self, X: Any, y: Any = None, votes: ArrayLike | str | None = None
-    ) -> tuple[Any, float, np.random.RandomState]:
-        """Set the voters and their order; return rows, the bound and chance."""
+    ) -> tuple[Any, NDArray[np.int64], float, np.random.RandomState]:
+        """Set the voters; return converted rows, the order, the bound and rng."""
         bound = check_max_disagreement(self.max_disagreement)
         check_choice("voting", self.voting, VOTINGS)
         check_choice("objective", self.objective, OBJECTIVES)
@@ -232,17 +234,16 @@ class SequentialVotingClassifier(EarlyStoppingClassifier):
         voters = self._voters
         soft = voters.is_soft if self.voting == "auto" else self.voting == "soft"
         self.voting_ = "soft" if soft else "hard"
-        self._counting = "scores" if soft else "votes"
-        voters.check(self._counting)
+        voters.check(self.voting_)
         check_min_votes(self.min_votes, voters.n_voters)
         self._check_objective()
-        chance = check_random_state(self.random_state)
-        self.order_ = chance.permutation(voters.n_voters).astype(np.int64)
+        rng = check_random_state(self.random_state)
+        order = rng.permutation(voters.n_voters).astype(np.int64)
         self.certificate_ = None
-        return rows, bound, chance
+        return rows, order, bound, rng
 
     def _read_voters(self, X: Any) -> Any:
-        """Set the voters; return the rows as they take them."""
+        """Set the voters; return the rows in the type that they expect."""
         model = unwrapped(self.estimator_)
         self._voters = voters_of(model)
         self.classes_ = self._voters.classes
@@ -268,16 +269,22 @@ class SequentialVotingClassifier(EarlyStoppingClassifier):
         msg += ", or voting='hard'." if self._voters.n_sums == 1 else "."
         raise InvalidArgumentError(msg)
 
-    def _problem(self, rows: Any, votes: Any, chance: np.random.RandomState) -> Problem:
+    def _problem(
+        self,
+        rows: Any,
+        order: NDArray[np.int64],
+        votes: Any,
+        rng: np.random.RandomState,
+    ) -> Problem:
         """Return what is to be solved, with the rows in the form it needs."""
-        voters, counting = self._voters, self._counting
+        voters, voting = self._voters, self.voting_
         if _num_samples(rows) == 0:
             msg = "There are no rows to calibrate on. Pass at least one."
             raise InvalidArgumentError(msg)
         named = isinstance(votes, str)
         if named:
             check_choice("votes", votes, ("uniform", "out_of_bag"))
-        two_hard = counting == "votes" and voters.n_sums == 1
+        two_hard = voting == "hard" and voters.n_sums == 1
         if votes is not None and not two_hard and not (named and votes == "out_of_bag"):
             msg = (
                 "votes can be given for hard votes of two classes only; here they are "
@@ -286,102 +293,103 @@ class SequentialVotingClassifier(EarlyStoppingClassifier):
             )
             raise InvalidArgumentError(msg)
         if named and votes == "out_of_bag":
-            return self._problem_out_of_bag(rows, chance)
+            return self._problem_out_of_bag(rows, order, rng)
         if two_hard:
             if votes is None:
-                totals = voters.totals(counting, rows, self.n_jobs)[:, 0]
+                totals = voters.totals(voting, rows, self.n_jobs)[:, 0]
                 weights = np.bincount(
                     totals.astype(np.int64), minlength=voters.n_voters + 1
                 ).astype(np.float64)
             else:
                 weights = check_votes(None if named else votes, voters.n_voters)
-            return VotesOfTwo(voters.n_voters, weights, self.objective, self.min_votes)
-        if counting == "votes":
-            counts = voters.totals(counting, rows, self.n_jobs).astype(np.int64)
-            return VotesOfSeveral(voters.n_voters, counts, self.min_votes)
-        rows = _safe_indexing(rows, self._not_too_many(_num_samples(rows), chance))
-        said = voters.say_all(counting, rows, self.n_jobs)
-        classes = voters.decide(counting, rows, self.n_jobs)
-        return self._problem_of_scores(said, classes)
+            return HardVotesOfTwo(weights, self.objective, order, self.min_votes)
+        if voting == "hard":
+            counts = voters.totals(voting, rows, self.n_jobs).astype(np.int64)
+            return HardVotesOfSeveral(counts, order, self.min_votes)
+        rows = _safe_indexing(rows, self._not_too_many(_num_samples(rows), rng))
+        added = voters.contributions(voting, rows, self.n_jobs)
+        classes = voters.full_classes(voting, rows, self.n_jobs)
+        return self._soft_problem(added, classes, order)
 
-    def _problem_of_scores(
-        self, said: NDArray[np.float64], classes: NDArray[np.intp]
+    def _soft_problem(
+        self,
+        added: NDArray[np.float64],
+        classes: NDArray[np.intp],
+        order: NDArray[np.int64],
     ) -> Problem:
         """Return the problem for what every voter adds to the sums of every row."""
         voters = self._voters
         if voters.n_sums == 1:
-            return ScoresOfTwo(
-                said[:, :, 0],
+            return SoftVotesOfTwo(
+                added[:, :, 0],
                 classes == 1,
                 *voters.decision,
                 voters.score_range(),
+                order,
                 self.min_votes,
             )
-        return ScoresOfSeveral(said, classes, voters.score_range(), self.min_votes)
+        score_range = voters.score_range()
+        return SoftVotesOfSeveral(added, classes, score_range, order, self.min_votes)
 
-    def _problem_out_of_bag(self, rows: Any, chance: np.random.RandomState) -> Problem:
+    def _problem_out_of_bag(
+        self, rows: Any, order: NDArray[np.int64], rng: np.random.RandomState
+    ) -> Problem:
         """Return the problem for training rows, each with the trees that missed it."""
-        voters, counting = self._voters, self._counting
+        voters, voting = self._voters, self.voting_
         model = unwrapped(self.estimator_)
         if isinstance(model, Pipeline):
             model = unwrapped(model[-1])
         mask = out_of_bag_mask(model, _num_samples(rows))
-        if isinstance(voters, CalledVoters):
-            votes = voters.say_all("votes", rows)
-            cast = votes[:, :, 0] if voters.n_sums == 1 else votes.argmax(axis=2)
-        else:
-            cast = voters.forest.votes(rows, self.n_jobs)
-        if counting == "votes" and voters.n_sums == 1:
+        cast = voters.votes(rows, self.n_jobs)
+        if voting == "hard" and voters.n_sums == 1:
             weights = positive_vote_weights(cast, mask)
-            return VotesOfTwo(voters.n_voters, weights, self.objective, self.min_votes)
-        if counting == "votes":
-            counts = class_counts(cast, mask, len(self.classes_), chance)
-            return VotesOfSeveral(voters.n_voters, counts, self.min_votes)
-        kept = self._not_too_many(len(mask), chance)
-        said = voters.say_all(counting, _safe_indexing(rows, kept), self.n_jobs)
-        filled = filled_scores(said, mask[kept], chance)
+            return HardVotesOfTwo(weights, self.objective, order, self.min_votes)
+        if voting == "hard":
+            counts = class_counts(cast, mask, len(self.classes_), rng)
+            return HardVotesOfSeveral(counts, order, self.min_votes)
+        kept = self._not_too_many(len(mask), rng)
+        some = _safe_indexing(rows, kept)
+        added = voters.contributions(voting, some, self.n_jobs)
+        filled = filled_scores(added, mask[kept], rng)
         totals = filled.sum(axis=1)
         classes = totals.argmax(axis=1)
         if voters.n_sums == 1:
             start, beta = voters.decision
             classes = (start + totals[:, 0] > beta).astype(np.intp)
-        return self._problem_of_scores(filled, classes)
+        return self._soft_problem(filled, classes, order)
 
     def _not_too_many(
-        self, n_rows: int, chance: np.random.RandomState
+        self, n_rows: int, rng: np.random.RandomState
     ) -> NDArray[np.intp]:
         """Return which rows to work out scores for: as many as memory allows."""
         most = max(1, MOST_SCORES // (self._voters.n_voters * self._voters.n_sums))
         if n_rows <= most:
             return np.arange(n_rows)
-        return np.sort(chance.choice(n_rows, most, replace=False))
+        return np.sort(rng.choice(n_rows, most, replace=False))
 
     def _planned(
-        self, problem: Problem, bound: float, chance: np.random.RandomState
+        self, problem: Problem, bound: float, rng: np.random.RandomState
     ) -> NDArray[np.int64]:
-        """Solve with all stops, see where rows leave, and return those that pay."""
-        steps = problem.steps
-        rough = problem.solve(bound, steps, chance, rough=True)
-        return self._voters.plan(self.order_, steps, rough.undecided)
+        """Solve with all exit points, see where rows leave; return those that pay."""
+        rough = problem.solve(bound, problem.steps, rng, rough=True)
+        return self._voters.plan(problem.order, problem.steps, rough.undecided)
 
-    def _solved(
-        self, problem: Problem, bound: float, chance: np.random.RandomState
-    ) -> Solved:
-        """Solve with those stops that pay."""
-        return problem.solve(bound, self._planned(problem, bound, chance), chance)
+    def _rungs(
+        self, problem: Problem, bound: float, rng: np.random.RandomState
+    ) -> list[Callable[[], FittedRule]]:
+        """Return what makes the candidates, from the most cautious to the boldest."""
+        points = self._planned(problem, bound, rng)
+        fit = partial(problem.solve, points=points, rng=rng)
+        return rungs(fit, bound, LEVELS_OF_VOTES)
 
-    def _solutions(
-        self, problem: Problem, bound: float, chance: np.random.RandomState
-    ) -> list[Callable[[], Solved]]:
-        """Return what makes solutions, from the most cautious to the boldest."""
-        checks = self._planned(problem, bound, chance)
-        return [
-            partial(problem.solve, level * bound, checks, chance) for level in LEVELS
-        ]
-
-    def _certified(
-        self, rows: Any, votes: Any, bound: float, chance: np.random.RandomState
-    ) -> Solved:
+    def _proven(
+        self,
+        rows: Any,
+        order: NDArray[np.int64],
+        votes: Any,
+        bound: float,
+        rng: np.random.RandomState,
+    ) -> FittedRule:
         """Return the boldest candidate that is proven to keep the bound on new rows."""
         assert self.confidence is not None
         if isinstance(votes, str) and votes == "out_of_bag":
@@ -390,90 +398,110 @@ class SequentialVotingClassifier(EarlyStoppingClassifier):
                 "votes='out_of_bag' means training rows. Leave one of the two out."
             )
             raise InvalidArgumentError(msg)
-        n_rows = _num_samples(rows)
-        share = share_to_prove(n_rows, CERTIFIED_SHARE, bound, self.confidence)
-        fitted_on, proven_on = split_rows(n_rows, (1.0 - share, share), chance)
-        problem = self._problem(_safe_indexing(rows, fitted_on), votes, chance)
-        fresh = _safe_indexing(rows, proven_on)
-        proven = boldest_proven(
-            (solve() for solve in self._solutions(problem, bound, chance)),
-            lambda solved: self._follow(self._policy_of(solved), solved.at_once, fresh)[
-                0
-            ],
-            self._voters.decide(self._counting, fresh, self.n_jobs),
+        parts = split_by_use(
+            _num_samples(rows),
+            SHARES,
             max_disagreement=bound,
             confidence=self.confidence,
-            share=CERTIFIED_SHARE,
-            n_given=n_rows,
+            rng=rng,
+        )
+        problem = self._problem(_safe_indexing(rows, parts.fit), order, votes, rng)
+        fresh = _safe_indexing(rows, parts.prove)
+        engine: EarlyExitEngine | None = None
+
+        def answers_of(fitted: FittedRule) -> NDArray[np.intp]:
+            nonlocal engine
+            engine = self._engine_for(fitted.rule, engine)
+            return engine.evaluate(fresh, self.n_jobs)[0]
+
+        proven = boldest_proven(
+            (make() for make in self._rungs(problem, bound, rng)),
+            answers_of,
+            self._voters.full_classes(self.voting_, fresh, self.n_jobs),
+            max_disagreement=bound,
+            confidence=self.confidence,
+            share=parts.usual_share,
+            n_given=parts.n_given,
         )
         if proven is None:
-            return everybody(self._voters.n_voters, self._voters.n_sums)
-        solved, self.certificate_ = proven
-        return solved
+            return evaluates_all(order, self._voters.n_sums, self.voting_)
+        fitted, self.certificate_ = proven
+        return fitted
 
-    def _at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
-        chance = check_random_state(self.random_state)
-        solved = everybody(self._voters.n_voters, 1)
+    def at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
+        """Yield copies that are fitted to rows, each to a bound of its own.
+
+        Work that does not depend on the bound is done once, and the order of the trees
+        stays as it is. Nothing is proven about the copies.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows to fit to.
+        levels : iterable of float
+            Values of `max_disagreement`.
+
+        Yields
+        ------
+        classifier : SequentialVotingClassifier
+            One for each level.
+        """
+        rng = check_random_state(self.random_state)
+        fitted = evaluates_all(self.order_, 1, self.voting_)
         problem = None
         if len(self.classes_) > 1:
-            problem = self._problem(self._rows(X), None, chance)
+            problem = self._problem(self._rows(X), self.order_, None, rng)
         for level in levels:
             bound = check_max_disagreement(level)
             if problem is not None:
-                solved = self._solved(problem, bound, chance)
-            yield self._copy_with(bound, solved)
+                points = self._planned(problem, bound, rng)
+                fitted = problem.solve(bound, points, rng)
+            yield self._copy_at(bound, fitted, self._engine)
 
-    def _candidates(self, X: Any) -> list[Callable[[], Self]]:
-        """Return what makes copies fitted to `X`, the most cautious first.
+    def candidates(self, X: Any) -> list[Callable[[], Self]]:
+        """Return what makes copies fitted to rows, the most cautious first.
 
         The classifier itself need not be fitted. The candidates are fixed before any
         row is looked at that a bound is to be proven on, and each is fitted only when
         it is called for.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows to fit to.
+
+        Returns
+        -------
+        candidates : list of callables
+            Each returns a fitted classifier.
         """
-        rows, bound, chance = self._prepared(X)
-        problem = self._problem(rows, None, chance)
-        return [
-            lambda solve=solve: self._copy_with(bound, solve())  # type: ignore[misc]
-            for solve in self._solutions(problem, bound, chance)
-        ]
+        rows, order, bound, rng = self._prepared(X)
+        problem = self._problem(rows, order, None, rng)
+        return self._copies(bound, self._rungs(problem, bound, rng))
 
-    def _copy_with(self, bound: float, solved: Solved) -> Self:
-        fitted = self._copy_at(bound)
-        fitted._adopt(solved)
-        return fitted
+    def _adopt(self, fitted: FittedRule, last: EarlyExitEngine | None = None) -> None:
+        super()._adopt(fitted, last)
+        self.strategy_ = fitted.strategy
+        self.expected_votes_ = fitted.expected_trees
 
-    def _adopt(self, solved: Solved) -> None:
-        """Take over what was solved."""
-        self.strategy_ = solved.strategy
-        self.checks_ = solved.rule.checks
-        self.expected_votes_ = solved.expected_votes
-        self.expected_disagreement_ = solved.disagreement
-        self._at_once = solved.at_once
-        self._policy = self._policy_of(solved)
-
-    def _policy_of(self, solved: Solved) -> Policy | CallingPolicy:
-        return self._voters.policy(self._counting, self.order_, solved.rule)
+    def _engine_for(
+        self, rule: ExitRule, last: EarlyExitEngine | None
+    ) -> EarlyExitEngine:
+        if last is not None:
+            return last.with_rule(rule)
+        voters = self._voters
+        ensemble = voters if isinstance(voters, CalledVoters) else voters.forest
+        return EarlyExitEngine(ensemble, rule)
 
     # ---------------------------------------------------------------- answering
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_policy")
-
-    def _ask(self, rows: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
-        return self._follow(self._policy, self._at_once, rows)
-
-    def _follow(
-        self, policy: Policy | CallingPolicy, at_once: bool, rows: Any
-    ) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
-        """Return class indices and numbers of voters asked."""
-        if at_once:
-            n_rows = _num_samples(rows)
-            return np.zeros(n_rows, dtype=np.intp), np.zeros(n_rows, dtype=np.int32)
-        return policy.ask(rows, self.n_jobs)
+        return hasattr(self, "_engine")
 
     def _rows(self, X: Any) -> Any:
-        """Return rows to be answered as the voters take them."""
-        check_is_fitted(self)
+        """Return converted rows: as the voters expect them."""
+        if not hasattr(self, "_engine"):  # the check itself takes longer than this
+            check_is_fitted(self)
         if self.forest_ is not None:
             return super()._rows(X)
         if self._takes_as_is(X):
@@ -496,30 +524,85 @@ class SequentialVotingClassifier(EarlyStoppingClassifier):
             Class labels: of the majority of all votes, or of the mean of all
             probabilities, which is the answer of the model itself.
         """
-        rows = self._rows(X)
-        return self.classes_[self._voters.decide(self._counting, rows, self.n_jobs)]
+        return self._full_labels(X, self.voting_)
 
-    def _model_answers(self, X: Any) -> NDArray[Any]:
-        """Answer as the trained ensemble's own `predict` does."""
-        counting = "scores" if self._voters.is_soft else "votes"
-        rows = self._rows(X)
-        return self.classes_[self._voters.decide(counting, rows, self.n_jobs)]
+    def predict_model(self, X: Any) -> NDArray[Any]:
+        """Answer as the trained ensemble's own `predict` does.
 
-    def predictor(self) -> Callable[[NDArray[np.floating]], Any]:
-        """Return a thin callable that answers one row at a time, for serving.
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
 
         Returns
         -------
-        predictor : callable
-            ``predictor(row)`` takes a one-dimensional array of `n_features_in_`
-            numbers, float32 or the type that the model compares in, and returns the
-            label. Nothing beyond type and length is checked, which makes it fast.
+        labels : ndarray of shape (n_rows,)
+            Class labels.
         """
-        check_is_fitted(self)
-        if (
-            isinstance(self._policy, CallingPolicy)
-            or self._at_once
-            or self._has_preprocessing()
-        ):
-            return lambda row: self.predict(np.asarray(row).reshape(1, -1))[0]
-        return self._policy.predictor()
+        return self._full_labels(X, "soft" if self._voters.is_soft else "hard")
+
+    def _full_labels(self, X: Any, voting: str) -> NDArray[Any]:
+        """Return the labels that all voters together give."""
+        classes = self._voters.full_classes(voting, self._rows(X), self.n_jobs)
+        return self.classes_[classes]
+
+    def full_sums(self, X: Any) -> tuple[NDArray[np.float64], float]:
+        """Return what all voters add up to, and what that is compared with.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        sums : ndarray of shape (n_rows, n_sums)
+            With two classes one sum: the number of votes for the second class, or its
+            score. With more, one sum per class.
+        threshold : float
+            With two classes: between the sums of the two answers.
+        """
+        sums = self._voters.totals(self.voting_, self._rows(X), self.n_jobs)
+        if self.voting_ == "hard":
+            return sums, self._voters.n_voters // 2 + 0.5
+        return sums, self._voters.decision[1]
+
+    # ---------------------------------------------------------------- files
+
+    def __spinney_save__(self) -> tuple[Settings, Arrays]:
+        settings, arrays = classifier_to_parts(self)
+        rule_settings, rule_arrays = rule_to_parts(self.rule_)
+        strategy = self.strategy_
+        settings |= rule_settings | {
+            "at_once": self.rule_.at_once,
+            "certificate": certificate_to_setting(self.certificate_),
+            "expected_disagreement": self.expected_disagreement_,
+            "expected_votes": self.expected_votes_,
+            "strategy": None if strategy is None else strategy.to_dict(),
+        }
+        return settings, arrays | rule_arrays
+
+    @classmethod
+    def __spinney_load__(cls, settings: Settings, arrays: Arrays) -> Self:
+        classifier: Self = classifier_from_parts(cls, settings, arrays)
+        forest = classifier.forest_
+        at_once = take_setting(settings, "at_once", bool)
+        rule = take_rule(settings, arrays, at_once)
+        engine = engine_of_parts(forest, rule)
+        if forest.aggregation == "sum":
+            msg = "the trees of its forest must vote"
+            raise FormatError(msg)
+        classifier._voters = TreeVoters(forest)
+        classifier.voting_ = rule.voting
+        votes = take_setting(settings, "expected_votes", float)
+        disagreement = take_setting(settings, "expected_disagreement", float)
+        strategy = None
+        if settings.get("strategy", 0) is None:
+            del settings["strategy"]
+        else:
+            parts = take_setting(settings, "strategy", dict)
+            strategy = StoppingStrategy.from_dict(parts)
+        fitted = FittedRule(rule, votes, disagreement, np.zeros(0), strategy)
+        classifier._adopt(fitted, engine)
+        classifier.certificate_ = take_certificate(settings)
+        return classifier

@@ -14,10 +14,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.sequential.certificate import rounding_error
 from spinney.sequential.evaluation import Evaluated, cheapest_rule, evaluate
 from spinney.sequential.master import Master
 from spinney.sequential.minimean import Progress, Solution, solve_minimean
+from spinney.sequential.proof import rounding_error
 
 # Of the billionth that is promised, part is left to adjustments.
 RELATIVE_GAP = 2e-10

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.sequential import kernels
-from spinney.sequential.rule import StopRule, listed_rule
+from spinney.sequential.compact import CompactStrategy, listed_strategy
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Evaluated:
 
     Parameters
     ----------
-    rule : StopRule
+    rule : CompactStrategy
         The rule.
     votes : ndarray of shape (n_voters + 1,)
         Expected number of votes.
@@ -27,12 +27,12 @@ class Evaluated:
         Probability that the decision differs from that of the full vote.
     """
 
-    rule: StopRule
+    rule: CompactStrategy
     votes: NDArray[np.float64]
     wrong: NDArray[np.float64]
 
 
-def evaluate(rule: StopRule) -> Evaluated:
+def evaluate(rule: CompactStrategy) -> Evaluated:
     """Return `rule` with its expected votes and its disagreement."""
     votes = np.empty(rule.n_voters + 1)
     wrong = np.empty(rule.n_voters + 1)
@@ -45,7 +45,7 @@ def cheapest_rule(
     time_weights: NDArray[np.float64],
     wrong_weights: NDArray[np.float64],
     may_stop: NDArray[np.bool_],
-) -> tuple[float, StopRule]:
+) -> tuple[float, CompactStrategy]:
     """Return the least weighted sum of votes and disagreement, and a rule for it.
 
     Parameters
@@ -63,12 +63,14 @@ def cheapest_rule(
     return _filled_rule(len(time_weights) - 1, fill)
 
 
-def mixture(rules: Sequence[StopRule], weights: Sequence[float]) -> StopRule:
+def mixture(
+    rules: Sequence[CompactStrategy], weights: Sequence[float]
+) -> CompactStrategy:
     """Return the rule that stops in every state as often as a lottery over `rules`.
 
     Parameters
     ----------
-    rules : sequence of StopRule
+    rules : sequence of CompactStrategy
         Rules without chance.
     weights : sequence of float
         Their probabilities. Rules of weight 0 are left out.
@@ -100,7 +102,7 @@ def mixture(rules: Sequence[StopRule], weights: Sequence[float]) -> StopRule:
 
 def _filled_rule(
     n_voters: int, fill: Callable[..., tuple[float, int]]
-) -> tuple[float, StopRule]:
+) -> tuple[float, CompactStrategy]:
     """Let `fill` write a rule into arrays; once more if there are too many states."""
     room = 4 * n_voters + 16
     while True:
@@ -114,4 +116,4 @@ def _filled_rule(
             break
         room = n_extra
     listed = (steps[:n_extra], counts[:n_extra], stops[:n_extra])
-    return cost, listed_rule(lower, upper, *listed)
+    return cost, listed_strategy(lower, upper, *listed)

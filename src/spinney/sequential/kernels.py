@@ -9,7 +9,7 @@ Let W be the event that `j` of the first `i` votes are positive. Given W, the la
 these `i` votes was positive with probability ``j / i``, whatever the number of positive
 voters is, so a row follows from its neighbour by ``(i - j) / i`` and ``j / i``. Every
 sum has non-negative terms only: nothing cancels, and the relative error of a result
-grows no faster than the number of steps (`spinney.sequential.certificate`).
+grows no faster than the number of steps (`spinney.sequential.proof`).
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def follow(
     Parameters
     ----------
     lower, upper, extra_start, extra_count, extra_stop : ndarray
-        The rule, see `spinney.sequential.rule.StopRule`.
+        The rule, see `spinney.sequential.compact.CompactStrategy`.
     votes : ndarray of shape (n_voters + 1,)
         Overwritten with the expected number of votes.
     wrong : ndarray of shape (n_voters + 1,)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, linprog
 
-from spinney.sequential.certificate import rounding_error
 from spinney.sequential.evaluation import Evaluated
+from spinney.sequential.proof import rounding_error
 
 # Tolerances of HiGHS to try, the smallest that it allows first.
 TOLERANCES = (1e-10, 1e-9, 1e-8, 1e-7)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.sequential.certificate import rounding_error
 from spinney.sequential.evaluation import Evaluated, cheapest_rule, evaluate
+from spinney.sequential.proof import rounding_error
 
 # Far more than are needed: 11 at 101 voters, 20 at 10,001.
 MAX_ROUNDS = 500

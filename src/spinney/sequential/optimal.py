@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spinney.sequential.checks import (
-    check_choice,
-    check_max_disagreement,
-    check_min_votes,
-    check_n_voters,
-    check_stop_steps,
-    check_votes,
+from spinney.base.parameters import check_choice, check_min_votes, check_n_voters
+from spinney.calibration.bounds import check_max_disagreement
+from spinney.sequential.compact import (
+    CompactStrategy,
+    certain_strategy,
+    earliest_strategy,
 )
-from spinney.sequential.rule import StopRule, certain_rule, earliest_rule
 from spinney.sequential.strategy import StoppingStrategy
+from spinney.sequential.vote_weights import check_stop_steps, check_votes
 
 if TYPE_CHECKING:
     from spinney.sequential.minimean import Solution
@@ -167,18 +166,18 @@ def find_strategy(
     may_stop[:min_votes] = False
     weights = check_votes(votes, n_voters)
     possible = weights > 0.0 if objective == "minimean" else None
-    safe = certain_rule(n_voters, may_stop, possible)
+    safe = certain_strategy(n_voters, may_stop, possible)
     if bound < LEAST_BOUND:
         proof = _prove(safe, bound, objective, weights)
         lower_bound = proof.expected_votes if bound == 0.0 else 0.0
         return _strategy(safe, proof, bound, objective, lower_bound, may_stop)
 
-    from spinney.sequential.certificate import rounding_error
     from spinney.sequential.evaluation import evaluate
+    from spinney.sequential.proof import rounding_error
 
     mean = weights / weights.sum()
     error = rounding_error(n_voters)
-    earliest = earliest_rule(n_voters, may_stop)
+    earliest = earliest_strategy(n_voters, may_stop)
     wrong = evaluate(earliest).wrong
     least = mean @ wrong if objective == "minimean" else wrong.max()
     if least <= bound * (1.0 + error):
@@ -208,7 +207,7 @@ def _solve(
     bound: float,
     target: float,
     may_stop: NDArray[np.bool_],
-    safe: StopRule,
+    safe: CompactStrategy,
     on_round: Progress | None,
 ) -> Solution:
     from spinney.sequential.evaluation import evaluate
@@ -231,7 +230,7 @@ def _rule_of(
     objective: str,
     mean: NDArray[np.float64],
     target: float,
-) -> StopRule:
+) -> CompactStrategy:
     """Return the rule with chance, or the best without that keeps the target."""
     from spinney.sequential.evaluation import evaluate, mixture
 
@@ -239,7 +238,7 @@ def _rule_of(
     rule = mixture(rules, solution.weights.tolist())
     if round == "randomise":
         return rule
-    best: StopRule | None = None
+    best: CompactStrategy | None = None
     best_value = np.inf
     # Going on where the mixture draws lots nearly always keeps the bound. Where it
     # does not, the rules that were mixed are there too, one of them quite safe.
@@ -264,14 +263,14 @@ class _Proof:
 
 
 def _prove(
-    rule: StopRule, bound: float, objective: str, weights: NDArray[np.float64]
+    rule: CompactStrategy, bound: float, objective: str, weights: NDArray[np.float64]
 ) -> _Proof:
     """Evaluate a rule exactly, or with a bound on the error where it is large."""
-    from spinney.sequential import certificate
+    from spinney.sequential import proof as proofs
 
-    if rule.n_voters <= certificate.EXACT_LIMIT:
-        exact = certificate.exact_profile(rule)
-        shares = certificate.integer_weights(weights)
+    if rule.n_voters <= proofs.EXACT_LIMIT:
+        exact = proofs.exact_profile(rule)
+        shares = proofs.integer_weights(weights)
         if objective == "minimean":
             disagreement = exact.mean_disagreement(shares)
         else:
@@ -280,7 +279,7 @@ def _prove(
             expected = max(exact.expected_votes())
         else:
             expected = exact.mean_votes(shares)
-        kept = disagreement <= certificate.exact_bound(bound)
+        kept = disagreement <= proofs.exact_bound(bound)
         return _Proof(float(expected), float(disagreement), kept, "exact")
 
     from spinney.sequential.evaluation import evaluate
@@ -290,14 +289,14 @@ def _prove(
     wrong, votes = evaluated.wrong, evaluated.votes
     most = float(mean @ wrong if objective == "minimean" else wrong.max())
     if most > 0.0:
-        most = most * (1.0 + certificate.rounding_error(rule.n_voters))
-        most += certificate.UNDERFLOW
+        most = most * (1.0 + proofs.rounding_error(rule.n_voters))
+        most += proofs.UNDERFLOW
     value = float(votes.max() if objective == "minimax" else mean @ votes)
     return _Proof(value, most, most <= bound, "rounded")
 
 
 def _strategy(
-    rule: StopRule,
+    rule: CompactStrategy,
     proof: _Proof,
     bound: float,
     objective: str,

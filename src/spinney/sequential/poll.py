@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spinney.errors import PollDecidedError
-from spinney.sequential.rule import StopRule
+from spinney.sequential.compact import CompactStrategy
 
 
 class Poll:
@@ -19,7 +19,7 @@ class Poll:
 
     Parameters
     ----------
-    rule : StopRule
+    rule : CompactStrategy
         When to stop.
     random_state : int, Generator, RandomState or None, default=None
         Draws where the rule leaves it to chance.
@@ -47,7 +47,7 @@ class Poll:
     (True, 4)
     """
 
-    def __init__(self, rule: StopRule, random_state: Any = None) -> None:
+    def __init__(self, rule: CompactStrategy, random_state: Any = None) -> None:
         self._rule = rule
         self._draw = _generator(random_state)
         self.n_cast = 0

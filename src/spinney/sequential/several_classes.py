@@ -11,114 +11,65 @@ and the rule is made stricter until the bound holds there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spinney.base.parameters import check_min_votes
+from spinney.calibration.bounds import check_max_disagreement
+from spinney.calibration.fitted_rule import FittedRule
 from spinney.errors import InvalidArgumentError
-from spinney.sequential.checks import check_max_disagreement, check_min_votes
-from spinney.sequential.optimal import optimal_strategy
+from spinney.runtime.exit_rule import ExitRule, check_exit_points
 from spinney.sequential.soft import (
     N_BINS,
-    averaged_over_checks,
     check_n_orders,
     check_score_range,
     check_scores,
-    check_steps,
     least_shift,
+    natural_order,
     random_word,
     rounding_room,
+    smoothed,
     target_below,
 )
-from spinney.sequential.strategy import StoppingStrategy
 
 # Up to here there are paths enough for a limit of its own for every number of votes.
 FEW_VOTERS = 32
 MAX_ROUNDS = 8
 
 
-@dataclass(frozen=True)
-class LeadStrategy:
-    """When the votes of leader and runner-up end a vote among several classes.
-
-    Parameters
-    ----------
-    checks : ndarray of shape (n_checks,)
-        Numbers of votes after which a stop is possible.
-    runner_limit : ndarray of shape (n_checks, n_voters + 1), dtype=int32
-        Stop with the leader if the runner-up has at most ``runner_limit[k, leader]``
-        votes, where `leader` is the number of votes of the leader; -1 for never. The
-        limit does not fall as the leader gains. Of classes with equally many votes the
-        first one leads.
-    expected_votes : float
-        Mean number of votes.
-    disagreement : float
-        Mean disagreement with the full vote; like `expected_votes` measured on the
-        calibration rows, in orders other than those that the limits were fitted on.
-    undecided : ndarray of shape (n_checks,)
-        Share of the rows that go on after each check, likewise.
-    """
-
-    checks: NDArray[np.int64]
-    runner_limit: NDArray[np.int32]
-    expected_votes: float
-    disagreement: float
-    undecided: NDArray[np.float64]
-
-    @property
-    def expected_trees(self) -> float:
-        """The same as `expected_votes`, for voters that are trees."""
-        return self.expected_votes
-
-
-@dataclass(frozen=True)
-class MarginStrategy:
-    """When the margin between the two best sums ends the asking.
-
-    Parameters
-    ----------
-    checks : ndarray of shape (n_checks,)
-        Numbers of trees after which a stop is possible.
-    margin : ndarray of shape (n_checks,)
-        Stop with the class whose sum is largest if it is ahead of the next by more
-        than this; ``inf`` for never.
-    expected_trees, disagreement, undecided
-        As in `LeadStrategy`.
-    """
-
-    checks: NDArray[np.int64]
-    margin: NDArray[np.float64]
-    expected_trees: float
-    disagreement: float
-    undecided: NDArray[np.float64]
-
-
 def lead_strategy(
     counts: ArrayLike,
     max_disagreement: float,
     *,
-    checks: ArrayLike | None = None,
+    exit_points: ArrayLike | None = None,
     min_votes: int = 1,
+    order: ArrayLike | None = None,
     n_orders: int | None = None,
     random_state: Any = None,
-) -> LeadStrategy | StoppingStrategy:
-    """Return the rule with the fewest votes for a vote among any number of classes.
+) -> FittedRule:
+    """Return the rule with the fewest votes for a vote among several classes.
+
+    At each exit point the class in front wins if the next one has few enough votes,
+    how many depends on the votes of the class in front.
 
     Parameters
     ----------
     counts : array-like of shape (n_rows, n_classes)
         Votes for each class in the full vote on the calibration rows, at least two
-        classes; the same number of voters in every row.
+        classes; the same number of voters in every row. For two classes
+        `spinney.optimal_strategy` has an exact theory.
     max_disagreement : float
         Largest allowed mean disagreement with the full vote, in ``[0, 1)``. With 0 a
         vote stops only if the rest cannot change the result.
-    checks : array-like of int, optional
-        Numbers of votes after which a stop is possible, increasing, below the number
-        of voters; None for all.
+    exit_points : array-like of int, optional
+        Numbers of votes after which a row may leave, increasing, below the number of
+        voters; None for all.
     min_votes : int, default=1
-        Votes to be cast in any case; checks before that are left out.
+        Votes to be cast in any case; exit points before that are left out.
+    order : array-like of shape (n_voters,), optional
+        The order that the rule is for, drawn at random; None for the natural one.
     n_orders : int, optional
         Random orders in which each calibration row is walked through; None for 50, or
         more if there are few rows.
@@ -127,8 +78,9 @@ def lead_strategy(
 
     Returns
     -------
-    strategy : LeadStrategy or StoppingStrategy
-        With two classes the exact solution, see `spinney.optimal_strategy`.
+    fitted : FittedRule
+        The rule, measured in orders other than those that it was fitted on. Of classes
+        with equally many votes the first one leads.
 
     Raises
     ------
@@ -138,77 +90,72 @@ def lead_strategy(
     Notes
     -----
     The bound is on the mean disagreement over the calibration rows and the random
-    orders; with more than two classes it was measured in fresh orders, and kept with
-    some room. About other rows it is an estimate. A tie goes to the first class.
+    orders; it was measured in fresh orders, and kept with some room. About other rows
+    it is an estimate. A tie goes to the first class.
     """
     table, n_voters = _check_counts(counts)
     bound = check_max_disagreement(max_disagreement)
     min_votes = check_min_votes(min_votes, n_voters)
     steps = np.arange(min_votes, n_voters)
-    if checks is not None:
-        steps = check_steps(checks, n_voters, least=0)
+    if exit_points is not None:
+        steps = check_exit_points(exit_points, n_voters, least=0)
     steps = steps[steps >= min_votes].astype(np.int64)
-    if table.shape[1] == 2:
-        votes = np.bincount(table[:, 1], minlength=n_voters + 1)
-        return optimal_strategy(
-            n_voters, bound, votes=votes, min_votes=min_votes, stop_steps=steps
-        )
     n_orders = check_n_orders(n_orders, len(table))
     rng = np.random.default_rng(random_state)
     certain = _certain_limits(n_voters, steps)
-    fresh = _Follow(table, steps, n_orders, rng)
+    fresh = _Follow(table, steps, natural_order(order, n_voters), n_orders, rng)
     if bound == 0.0 or not len(steps):
-        return fresh.strategy(certain)
+        return fresh.measured(certain)
     walk = _Votes(table, steps, n_orders, rng)
     target = target_below(bound, len(table) * n_orders)
     best = walk.by_lead(target, certain, fresh)
     if n_voters <= FEW_VOTERS:
         found = walk.by_both(target, certain, fresh)
-        if found.expected_votes < best.expected_votes:
+        if found.expected_trees < best.expected_trees:
             best = found
     return best
 
 
 class _Votes:
-    """Rows walked through in random orders, with leader and runner-up at each check."""
+    """Rows walked through in random orders: leader and runner-up at exit points."""
 
     def __init__(
         self,
         counts: NDArray[np.int64],
-        checks: NDArray[np.int64],
+        exit_points: NDArray[np.int64],
         n_orders: int,
         rng: np.random.Generator,
     ) -> None:
         from spinney.sequential.walk_kernels import walk_votes
 
-        self.checks = checks
+        self.exit_points = exit_points
         self.n_voters = int(counts[0].sum())
-        self.costs = np.append(checks, self.n_voters).astype(np.float64)
+        self.costs = np.append(exit_points, self.n_voters).astype(np.float64)
         self.n_paths = len(counts) * n_orders
-        shape = (len(checks), len(counts), n_orders)
+        shape = (len(exit_points), len(counts), n_orders)
         leaders = np.empty(shape, dtype=np.int32)
         runners = np.empty(shape, dtype=np.int32)
         wrong = np.empty(shape, dtype=np.bool_)
-        walk_votes(counts, checks, random_word(rng), leaders, runners, wrong)
-        flat = (len(checks), self.n_paths)
+        walk_votes(counts, exit_points, random_word(rng), leaders, runners, wrong)
+        flat = (len(exit_points), self.n_paths)
         self.leaders = leaders.reshape(flat)
         self.runners = runners.reshape(flat)
         self.wrong = wrong.reshape(flat)
 
     def by_lead(
         self, target: float, certain: NDArray[np.int32], fresh: _Follow
-    ) -> LeadStrategy:
-        """Return the best strategy with one threshold per check.
+    ) -> FittedRule:
+        """Return the best strategy with one threshold per exit point.
 
         It is a threshold on the lead, divided by its standard deviation if the votes
-        for the two classes were drawn like coins: there is one number per check to be
-        fitted, and what a state is worth depends on little else.
+        for the two classes were drawn like coins: there is one number per exit point to
+        be fitted, and what a state is worth depends on little else.
 
         Parameters
         ----------
         target : float
             Largest allowed disagreement.
-        certain : ndarray of shape (n_checks, n_voters + 1)
+        certain : ndarray of shape (n_exit_points, n_voters + 1)
             Limits up to which to stop in any case.
         fresh : _Follow
             Where it is measured.
@@ -221,10 +168,10 @@ class _Votes:
             leads, self.wrong, self.n_paths, self.costs, target, n_bins=N_BINS
         )
         # Fewer voters left can change less.
-        spread = np.sqrt(1.0 - self.checks / self.n_voters)
-        lead = averaged_over_checks(found.upper / spread, self.checks, self.n_voters)
+        spread = np.sqrt(1.0 - self.exit_points / self.n_voters)
+        lead = smoothed(found.upper / spread, self.exit_points, self.n_voters)
         return least_shift(
-            lambda shift: fresh.strategy(
+            lambda shift: fresh.measured(
                 np.maximum(certain, self._limits(spread * (lead + shift)))
             ),
             1.0,
@@ -243,7 +190,7 @@ class _Votes:
 
     def by_both(
         self, target: float, certain: NDArray[np.int32], fresh: _Follow
-    ) -> LeadStrategy:
+    ) -> FittedRule:
         """Return the best strategy with a limit for every number of leader's votes.
 
         Parameters
@@ -259,18 +206,18 @@ class _Votes:
         starts = np.append(0, np.cumsum(leader + 1))
         states = starts[self.leaders] + self.leaders - self.runners
         codes = (2 * states + self.wrong).astype(np.uint16)
-        paths = Paths(codes, starts, np.ones(self.n_paths))
+        paths = Paths(codes, starts)
         level = target
         for _ in range(MAX_ROUNDS):
             cuts = solve(paths, self.costs, level, "positive")
             # The more of the votes cast the leader has, the safer it is, also where no
             # path came by.
             limits = np.maximum.accumulate(leader - (cuts.upper - starts[:-1]), axis=1)
-            found = fresh.strategy(np.maximum(certain, limits).astype(np.int32))
+            found = fresh.measured(np.maximum(certain, limits).astype(np.int32))
             if found.disagreement <= target:
                 return found
             level *= min(0.97, target / found.disagreement)
-        return fresh.strategy(certain)
+        return fresh.measured(certain)
 
 
 def _relative_lead(
@@ -286,37 +233,38 @@ class _Follow:
     def __init__(
         self,
         counts: NDArray[np.int64],
-        checks: NDArray[np.int64],
+        exit_points: NDArray[np.int64],
+        order: NDArray[np.int64],
         n_orders: int,
         rng: np.random.Generator,
     ) -> None:
         self.counts = counts
-        self.checks = checks
+        self.order = order
+        self.exit_points = exit_points
         self.n_orders = n_orders
         self.state = random_word(rng)
 
-    def strategy(self, limits: NDArray[np.int32]) -> LeadStrategy:
-        """Return the strategy with these limits, measured."""
+    def measured(self, limits: NDArray[np.int32]) -> FittedRule:
+        """Return the rule with these limits, measured."""
         from spinney.sequential.walk_kernels import follow_votes
 
-        stops = np.zeros(len(self.checks) + 1, dtype=np.int64)
+        stops = np.zeros(len(self.exit_points) + 1, dtype=np.int64)
         wrong = np.empty(len(self.counts), dtype=np.int64)
         arguments = (limits, self.n_orders, self.state.copy(), stops, wrong)
-        follow_votes(self.counts, self.checks, *arguments)
+        follow_votes(self.counts, self.exit_points, *arguments)
         n_paths = stops.sum()
-        costs = np.append(self.checks, self.counts[0].sum())
-        return LeadStrategy(
-            self.checks,
-            limits,
-            expected_votes=float(stops @ costs / n_paths),
-            disagreement=float(wrong.sum() / n_paths),
-            undecided=1.0 - np.cumsum(stops[:-1]) / n_paths,
+        costs = np.append(self.exit_points, self.counts[0].sum())
+        return FittedRule(
+            ExitRule.by_lead(self.order, self.exit_points, limits),
+            float(stops @ costs / n_paths),
+            float(wrong.sum() / n_paths),
+            1.0 - np.cumsum(stops[:-1]) / n_paths,
         )
 
 
-def _certain_limits(n_voters: int, checks: NDArray[np.int64]) -> NDArray[np.int32]:
+def _certain_limits(n_voters: int, exit_points: NDArray[np.int64]) -> NDArray[np.int32]:
     """Return the limits up to which no rest of the votes can change the result."""
-    left = n_voters - checks[:, None]
+    left = n_voters - exit_points[:, None]
     limits = np.arange(n_voters + 1) - left - 1
     return np.maximum(limits, -1).astype(np.int32)
 
@@ -325,13 +273,14 @@ def margin_strategy(
     scores: ArrayLike,
     max_disagreement: float,
     *,
-    checks: ArrayLike,
+    exit_points: ArrayLike,
     winners: ArrayLike | None = None,
     score_range: tuple[ArrayLike, ArrayLike] | None = None,
+    order: ArrayLike | None = None,
     n_orders: int | None = None,
     random_state: Any = None,
-) -> MarginStrategy:
-    """Return margins with which the fewest trees are asked on average.
+) -> FittedRule:
+    """Return margins with which the fewest trees are evaluated on average.
 
     Parameters
     ----------
@@ -343,19 +292,19 @@ def margin_strategy(
         Largest allowed mean disagreement with the full ensemble, in ``[0, 1)``. With 0
         a row stops only if the trees left cannot change its result, which
         `score_range` tells; without it, never.
-    checks
+    exit_points
         As in `spinney.sequential.soft.soft_strategy`.
     winners : array-like of shape (n_rows,), dtype=int, optional
         Class that the full ensemble chooses, where rounding makes it differ from what
         the scores say.
     score_range : tuple of two array-likes of shape (n_trees,), optional
         Least and largest score that each tree can give to any class.
-    n_orders, random_state
+    order, n_orders, random_state
         As in `spinney.sequential.soft.soft_strategy`.
 
     Returns
     -------
-    strategy : MarginStrategy
+    fitted : FittedRule
         The margins.
 
     Raises
@@ -370,7 +319,7 @@ def margin_strategy(
     table = check_scores(scores, 3)
     bound = check_max_disagreement(max_disagreement)
     n_rows, n_trees, n_classes = table.shape
-    steps = check_steps(checks, n_trees)
+    steps = check_exit_points(exit_points, n_trees)
     if n_classes < 2:
         msg = f"scores must be of at least two classes, got {n_classes}."
         raise InvalidArgumentError(msg)
@@ -383,14 +332,15 @@ def margin_strategy(
             raise InvalidArgumentError(msg)
     n_orders = check_n_orders(n_orders, n_rows)
     rng = np.random.default_rng(random_state)
-    fresh = _Margins(table, chosen, steps, n_orders, rng)
+    sequence = natural_order(order, n_trees)
+    fresh = _Margins(table, chosen, steps, sequence, n_orders, rng)
     if bound == 0.0 or not len(steps):
-        return fresh.strategy(_certain_margins(n_trees, steps, score_range))
+        return fresh.measured(_certain_margins(n_trees, steps, score_range))
 
     from spinney.calibration.recursion import optimal_margins
 
     target = target_below(bound, n_rows * n_orders)
-    walk = _Margins(table, chosen, steps, n_orders, rng)
+    walk = _Margins(table, chosen, steps, sequence, n_orders, rng)
     found = optimal_margins(
         walk.margins,
         walk.wrong,
@@ -400,43 +350,45 @@ def margin_strategy(
         n_bins=N_BINS,
     )
     spread = np.sqrt(steps * (n_trees - steps) / n_trees)
-    margin = averaged_over_checks(found.upper / spread, steps, n_trees)
+    margin = smoothed(found.upper / spread, steps, n_trees)
     unit = float(table.std(axis=1).mean())
     return least_shift(
-        lambda shift: fresh.strategy(spread * (margin + shift)), unit, target
+        lambda shift: fresh.measured(spread * (margin + shift)), unit, target
     )
 
 
 class _Margins:
-    """Rows walked through in random orders, with the margin at every check."""
+    """Rows walked through in random orders, with the margin at every exit point."""
 
     def __init__(
         self,
         scores: NDArray[np.float32],
         winners: NDArray[np.int64],
-        checks: NDArray[np.int64],
+        exit_points: NDArray[np.int64],
+        order: NDArray[np.int64],
         n_orders: int,
         rng: np.random.Generator,
     ) -> None:
         from spinney.sequential.walk_kernels import walk_margins
 
         n_rows, n_trees = scores.shape[:2]
-        self.checks = checks
-        self.costs = np.append(checks, n_trees).astype(np.float64)
-        shape = (len(checks), n_rows, n_orders)
+        self.exit_points = exit_points
+        self.order = order
+        self.costs = np.append(exit_points, n_trees).astype(np.float64)
+        shape = (len(exit_points), n_rows, n_orders)
         margins = np.empty(shape, dtype=np.float32)
         wrong = np.empty(shape, dtype=np.bool_)
-        walk_margins(scores, winners, checks, random_word(rng), margins, wrong)
+        walk_margins(scores, winners, exit_points, random_word(rng), margins, wrong)
         self.n_paths = n_rows * n_orders
-        self.margins = margins.reshape(len(checks), self.n_paths)
-        self.wrong = wrong.reshape(len(checks), self.n_paths)
+        self.margins = margins.reshape(len(exit_points), self.n_paths)
+        self.wrong = wrong.reshape(len(exit_points), self.n_paths)
 
-    def strategy(self, margin: NDArray[np.float64]) -> MarginStrategy:
-        """Return the strategy with these margins, measured."""
+    def measured(self, margin: NDArray[np.float64]) -> FittedRule:
+        """Return the rule with these margins, measured."""
         n_paths = self.n_paths
         going = np.arange(n_paths)
         n_wrong = 0
-        undecided = np.empty(len(self.checks))
+        undecided = np.empty(len(self.exit_points))
         expected = self.costs[-1]
         for k, bound in enumerate(margin):
             stops = self.margins[k, going] > bound
@@ -444,24 +396,23 @@ class _Margins:
             expected -= (self.costs[-1] - self.costs[k]) * stops.sum() / n_paths
             going = going[~stops]
             undecided[k] = len(going) / n_paths
-        return MarginStrategy(
-            self.checks, margin, float(expected), n_wrong / n_paths, undecided
-        )
+        rule = ExitRule.by_margin(self.order, self.exit_points, margin)
+        return FittedRule(rule, float(expected), n_wrong / n_paths, undecided)
 
 
 def _certain_margins(
     n_trees: int,
-    checks: NDArray[np.int64],
+    exit_points: NDArray[np.int64],
     score_range: tuple[ArrayLike, ArrayLike] | None,
 ) -> NDArray[np.float64]:
     """Return the margins that no rest of the trees can make up for."""
     if score_range is None:
-        return np.full(len(checks), np.inf)
+        return np.full(len(exit_points), np.inf)
     least, most = check_score_range(score_range, n_trees)
     # In the worst case the trees left are those that can tell two classes most apart.
     swings = np.sort(most - least)[::-1]
     swings = np.append(0.0, np.cumsum(swings))
-    return swings[n_trees - checks] + rounding_room(least, most)
+    return swings[n_trees - exit_points] + rounding_room(least, most)
 
 
 def _check_counts(counts: ArrayLike) -> tuple[NDArray[np.int64], int]:

@@ -8,36 +8,37 @@ the thresholds from fitting a lucky one, and the backward recursion of
 paths.
 
 Single thresholds still follow single rows a little. Measured in standard deviations of
-a partial sum, good thresholds change slowly from check to check, so they are averaged
-over neighbouring checks; then all are moved outwards together until the bound holds
-in fresh orders. That costs no trees at equal disagreement on new rows, and the
+a partial sum, good thresholds change slowly on the way, so they are averaged over
+neighbouring exit points; then all are moved outwards together until the bound holds in
+fresh orders. That costs no trees at equal disagreement on new rows, and the
 disagreement there comes down to what the calibration rows say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spinney.base.parameters import check_count
+from spinney.calibration.bounds import check_max_disagreement
+from spinney.calibration.fitted_rule import FittedRule
 from spinney.errors import InvalidArgumentError
-from spinney.sequential.checks import check_max_disagreement
+from spinney.runtime.exit_rule import ExitRule, check_exit_points, check_order
 
 if TYPE_CHECKING:
-    from spinney.calibration.recursion import Thresholds
+    from spinney.calibration.recursion import Cuts
 
 Numbers = NDArray[np.float64]
 
 # Orders of each row, and paths in all, at least.
 N_ORDERS, N_PATHS = 50, 100_000
 N_BINS = 2048
-# Checks are neighbours if their odds, trees asked to trees left, differ by a factor of
-# about 1.25.
+# Exit points are neighbours if their odds, trees evaluated to trees left, differ by a
+# factor of about 1.25.
 NEIGHBOURHOOD = 0.22
 MAX_SHIFTS = 10
 MAX_DOUBLINGS = 8
@@ -48,46 +49,19 @@ FARTHEST = 1e300
 AIM = 0.95
 
 
-@dataclass(frozen=True)
-class SoftStrategy:
-    """Thresholds on partial sums, and what they do on the calibration rows.
-
-    Parameters
-    ----------
-    checks : ndarray of shape (n_checks,)
-        Numbers of trees after which a stop is possible.
-    lower, upper : ndarray of shape (n_checks,)
-        Stop with "negative" if the sum of the scores so far is below `lower`, with
-        "positive" if it is above `upper`; ``-inf`` and ``inf`` for never.
-    expected_trees : float
-        Mean number of trees asked.
-    disagreement : float
-        Mean disagreement with the full ensemble, like `expected_trees` measured on
-        the calibration rows in orders other than those that the thresholds were fitted
-        on.
-    undecided : ndarray of shape (n_checks,)
-        Share of the rows that go on after each check, likewise.
-    """
-
-    checks: NDArray[np.int64]
-    lower: Numbers
-    upper: Numbers
-    expected_trees: float
-    disagreement: float
-    undecided: Numbers
-
-
 def soft_strategy(
     scores: ArrayLike,
     max_disagreement: float,
     *,
-    checks: ArrayLike,
+    exit_points: ArrayLike,
     beta: float = 0.0,
     positive: ArrayLike | None = None,
     score_range: tuple[ArrayLike, ArrayLike] | None = None,
+    order: ArrayLike | None = None,
+    start: float = 0.0,
     n_orders: int | None = None,
     random_state: Any = None,
-) -> SoftStrategy:
+) -> FittedRule:
     """Return thresholds with which the fewest trees are asked on average.
 
     Parameters
@@ -99,8 +73,8 @@ def soft_strategy(
         Largest allowed mean disagreement with the full ensemble, in ``[0, 1)``. With 0
         a row stops only if the trees left cannot change its result, which
         `score_range` tells; without it, never.
-    checks : array-like of shape (n_checks,)
-        Numbers of trees after which a stop is possible, increasing, from 1 to
+    exit_points : array-like of shape (n_exit_points,)
+        Numbers of trees after which a row may leave, increasing, from 1 to
         ``n_trees - 1``. May be empty.
     beta : float, default=0.0
         What the sum of all scores has to exceed. A tie is negative.
@@ -109,6 +83,10 @@ def soft_strategy(
         scores say.
     score_range : tuple of two array-likes of shape (n_trees,), optional
         Least and largest score that each tree can give.
+    order : array-like of shape (n_trees,), optional
+        The order that the rule is for, drawn at random; None for the natural one.
+    start : float, default=0.0
+        What sums begin with where the rule is used; thresholds are moved by it.
     n_orders : int, optional
         Random orders in which each calibration row is walked through; None for 50, or
         more if there are few rows.
@@ -117,8 +95,10 @@ def soft_strategy(
 
     Returns
     -------
-    strategy : SoftStrategy
-        The thresholds.
+    fitted : FittedRule
+        The thresholds. How many trees are evaluated and how many rows disagree is
+        measured on the calibration rows, in orders other than those that the
+        thresholds were fitted on.
 
     Raises
     ------
@@ -134,10 +114,12 @@ def soft_strategy(
     """
     best_at = soft_solver(
         scores,
-        checks=checks,
+        exit_points=exit_points,
         beta=beta,
         positive=positive,
         score_range=score_range,
+        order=order,
+        start=start,
         n_orders=n_orders,
         random_state=random_state,
     )
@@ -147,13 +129,15 @@ def soft_strategy(
 def soft_solver(
     scores: ArrayLike,
     *,
-    checks: ArrayLike,
+    exit_points: ArrayLike,
     beta: float = 0.0,
     positive: ArrayLike | None = None,
     score_range: tuple[ArrayLike, ArrayLike] | None = None,
+    order: ArrayLike | None = None,
+    start: float = 0.0,
     n_orders: int | None = None,
     random_state: Any = None,
-) -> Callable[[float], SoftStrategy]:
+) -> Callable[[float], FittedRule]:
     """Return what finds a `soft_strategy` for one bound after another.
 
     Rows are walked through once, in the same orders for all bounds, which takes longer
@@ -161,17 +145,20 @@ def soft_solver(
 
     Parameters
     ----------
-    scores, checks, beta, positive, score_range, n_orders, random_state
+    scores, exit_points, beta, positive, score_range, order, start, n_orders
+        As in `soft_strategy`.
+    random_state
         As in `soft_strategy`.
 
     Returns
     -------
     best_at : callable
-        Takes `max_disagreement` and returns a `SoftStrategy`.
+        Takes `max_disagreement` and returns a `FittedRule`.
     """
     table = check_scores(scores, 2)
     n_rows, n_trees = table.shape
-    steps = check_steps(checks, n_trees)
+    steps = check_exit_points(exit_points, n_trees)
+    sequence = natural_order(order, n_trees)
     n_orders = check_n_orders(n_orders, n_rows)
     if positive is None:
         full = table.sum(axis=1, dtype=np.float64) > beta
@@ -191,27 +178,31 @@ def soft_solver(
         return _Walk(table, steps, full, n_orders, rng)
 
     @cache
-    def solver() -> Callable[[float], Thresholds]:
+    def solver() -> Callable[[float], Cuts]:
         from spinney.calibration.recursion import threshold_solver
 
         return threshold_solver(first.sums, first.full, first.costs, n_bins=N_BINS)
 
-    def best_at(max_disagreement: float) -> SoftStrategy:
+    def measured(walk: _Walk, lower: Numbers, upper: Numbers) -> FittedRule:
+        rule = ExitRule.between(sequence, steps, start + lower, start + upper)
+        return FittedRule(rule, *walk.measure(lower, upper))
+
+    def best_at(max_disagreement: float) -> FittedRule:
         bound = check_max_disagreement(max_disagreement)
         if not len(steps) or bound == 0.0:
             certain = certain_thresholds(n_trees, steps, beta, score_range)
-            return first.strategy(*certain)
+            return measured(first, *certain)
         target = target_below(bound, n_rows * n_orders)
         found = solver()(target)
-        low = averaged_over_checks((found.lower - middle) / spread, steps, n_trees)
-        high = averaged_over_checks((found.upper - middle) / spread, steps, n_trees)
+        low = smoothed((found.lower - middle) / spread, steps, n_trees)
+        high = smoothed((found.upper - middle) / spread, steps, n_trees)
 
-        def moved(shift: float) -> SoftStrategy:
+        def moved(shift: float) -> FittedRule:
             lower = middle + spread * (low - shift)
             upper = middle + spread * (high + shift)
             crossed = lower > upper
             lower[crossed] = upper[crossed] = 0.5 * (lower[crossed] + upper[crossed])
-            return fresh().strategy(lower, upper)
+            return measured(fresh(), lower, upper)
 
         return least_shift(moved, float(table.std(axis=1).mean()), target)
 
@@ -233,32 +224,15 @@ def target_below(bound: float, n_paths: int) -> float:
     return max(bound - room, 0.0)
 
 
-class Measured(Protocol):
-    """What a strategy does on the calibration rows."""
-
-    @property
-    def expected_trees(self) -> float:
-        """Mean number of trees asked."""
-        ...
-
-    @property
-    def disagreement(self) -> float:
-        """Mean disagreement with the full ensemble."""
-        ...
-
-
-Strategy = TypeVar("Strategy", bound=Measured)
-
-
 def least_shift(
-    moved: Callable[[float], Strategy], unit: float, target: float
-) -> Strategy:
-    """Return the strategy with the fewest trees that keeps a target.
+    moved: Callable[[float], FittedRule], unit: float, target: float
+) -> FittedRule:
+    """Return the rule with the fewest trees that keeps a target.
 
     Parameters
     ----------
     moved : callable
-        Returns the strategy whose thresholds are moved outwards by a number, measured.
+        Returns the rule whose thresholds are moved outwards by a number, measured.
     unit : float
         Size of the moves.
     target : float
@@ -289,7 +263,7 @@ class _Walk:
     def __init__(
         self,
         scores: NDArray[np.float32],
-        checks: NDArray[np.int64],
+        exit_points: NDArray[np.int64],
         positive: NDArray[np.bool_],
         n_orders: int,
         random_state: Any,
@@ -298,28 +272,25 @@ class _Walk:
 
         n_rows, n_trees = scores.shape
         n_paths = n_rows * n_orders
-        self.checks = checks
-        self.costs = np.append(checks, n_trees).astype(np.float64)
+        self.costs = np.append(exit_points, n_trees).astype(np.float64)
         self.full = np.repeat(positive, n_orders)
-        sums = np.empty((len(checks), n_rows, n_orders), dtype=np.float32)
+        shape = (len(exit_points), n_rows, n_orders)
+        sums = np.empty(shape, dtype=np.float32)
         state = random_word(np.random.default_rng(random_state))
-        walk_scores(scores, checks, state, sums)
-        self.sums = sums.reshape(len(checks), n_paths)
+        walk_scores(scores, exit_points, state, sums)
+        self.sums = sums.reshape(len(exit_points), n_paths)
 
-    def strategy(self, lower: Numbers, upper: Numbers) -> SoftStrategy:
-        """Return the strategy with these thresholds, measured."""
+    def measure(self, lower: Numbers, upper: Numbers) -> tuple[float, float, Numbers]:
+        """Return expected trees, disagreement and shares of undecided rows."""
         from spinney.calibration.recursion import follow_thresholds
 
         stop_at, wrong = follow_thresholds(self.sums, self.full, lower, upper)
         n_paths = len(self.full)
-        by_check = np.bincount(stop_at, minlength=len(self.costs))
-        return SoftStrategy(
-            self.checks,
-            lower,
-            upper,
-            expected_trees=float(by_check @ self.costs / n_paths),
-            disagreement=float(wrong.sum() / n_paths),
-            undecided=1.0 - np.cumsum(by_check[:-1]) / n_paths,
+        by_point = np.bincount(stop_at, minlength=len(self.costs))
+        return (
+            float(by_point @ self.costs / n_paths),
+            float(wrong.sum() / n_paths),
+            1.0 - np.cumsum(by_point[:-1]) / n_paths,
         )
 
 
@@ -328,21 +299,21 @@ def random_word(rng: np.random.Generator) -> NDArray[np.uint64]:
     return rng.integers(1, 2**63, size=1).astype(np.uint64)
 
 
-def averaged_over_checks(
-    thresholds: Numbers, checks: NDArray[np.int64], n_trees: int
+def smoothed(
+    thresholds: Numbers, exit_points: NDArray[np.int64], n_trees: int
 ) -> Numbers:
-    """Return thresholds averaged over neighbouring checks.
+    """Return thresholds averaged over neighbouring exit points.
 
     Parameters
     ----------
-    thresholds : ndarray of shape (n_checks,)
+    thresholds : ndarray of shape (n_exit_points,)
         In units in which they change little. Those at infinity stay there.
-    checks : ndarray of shape (n_checks,)
-        Numbers of trees asked.
+    exit_points : ndarray of shape (n_exit_points,)
+        Numbers of trees evaluated.
     n_trees : int
         Number of trees.
     """
-    odds = np.log((checks + 0.5) / (n_trees - checks))
+    odds = np.log((exit_points + 0.5) / (n_trees - exit_points))
     result = thresholds.copy()
     finite = np.isfinite(thresholds)
     distance = (odds[finite, None] - odds[finite]) / NEIGHBOURHOOD
@@ -353,7 +324,7 @@ def averaged_over_checks(
 
 def certain_thresholds(
     n_trees: int,
-    checks: NDArray[np.int64],
+    exit_points: NDArray[np.int64],
     beta: float,
     score_range: tuple[ArrayLike, ArrayLike] | None,
 ) -> tuple[Numbers, Numbers]:
@@ -363,18 +334,18 @@ def certain_thresholds(
     ----------
     n_trees : int
         Number of trees.
-    checks : ndarray of shape (n_checks,)
-        Numbers of trees after which a stop is possible.
+    exit_points : ndarray of shape (n_exit_points,)
+        Numbers of trees after which a row may leave.
     beta : float
         What the sum of all scores has to exceed.
     score_range : tuple of two array-likes of shape (n_trees,), or None
         Least and largest score of each tree; None if they are not known.
     """
     if score_range is None:
-        return np.full(len(checks), -np.inf), np.full(len(checks), np.inf)
+        return np.full(len(exit_points), -np.inf), np.full(len(exit_points), np.inf)
     least, most = check_score_range(score_range, n_trees)
     # Which trees are left is not known: the worst case is that of the most extreme.
-    left = n_trees - checks
+    left = n_trees - exit_points
     falls = np.append(0.0, np.cumsum(np.sort(least)))[left]
     rises = np.append(0.0, np.cumsum(np.sort(most)[::-1]))[left]
     room = rounding_room(least, most) + abs(beta) * 2.0**-50
@@ -402,32 +373,16 @@ def check_score_range(
     return least, most
 
 
-def check_steps(checks: ArrayLike, n_trees: int, least: int = 1) -> NDArray[np.int64]:
-    """Return the steps at which a stop is possible as integers, or raise."""
-    given = np.asarray(checks)
-    steps = given.astype(np.int64) if given.size else np.zeros(0, dtype=np.int64)
-    if (
-        given.ndim != 1
-        or (given.size and not np.array_equal(given, steps))
-        or (np.diff(steps) <= 0).any()
-        or (given.size and (steps[0] < least or steps[-1] >= n_trees))
-    ):
-        msg = (
-            f"checks must be increasing integers from {least} to {n_trees - 1}, got "
-            f"{checks!r}. They say after how many trees a stop is possible."
-        )
-        raise InvalidArgumentError(msg)
-    return steps
+def natural_order(order: ArrayLike | None, n_trees: int) -> NDArray[np.int64]:
+    """Return an order of trees, the natural one if none is given, or raise."""
+    return np.arange(n_trees) if order is None else check_order(order, n_trees)
 
 
 def check_n_orders(n_orders: Any, n_rows: int) -> int:
     """Return the number of orders as an int, or raise."""
     if n_orders is None:
         return max(N_ORDERS, -(-N_PATHS // n_rows))
-    if isinstance(n_orders, bool) or not isinstance(n_orders, Integral) or n_orders < 1:
-        msg = f"n_orders must be an integer, at least 1, got {n_orders!r}."
-        raise InvalidArgumentError(msg)
-    return int(n_orders)
+    return check_count("n_orders", n_orders, 1)
 
 
 def check_scores(scores: ArrayLike, n_axes: int) -> NDArray[np.float32]:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import FormatError
+from spinney.sequential.compact import CompactStrategy, listed_strategy
 from spinney.sequential.poll import Poll
-from spinney.sequential.rule import StopRule, listed_rule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +32,7 @@ class StoppingStrategy:
 
     Parameters
     ----------
-    rule : StopRule
+    rule : CompactStrategy
         When to stop.
     max_disagreement : float
         Promised bound on the disagreement with the full vote.
@@ -84,7 +84,7 @@ class StoppingStrategy:
 
     def __init__(
         self,
-        rule: StopRule,
+        rule: CompactStrategy,
         *,
         max_disagreement: float,
         objective: str,
@@ -306,7 +306,7 @@ def _read(
         msg = f"The stopping strategy is damaged: {problem}. Make it again."
         raise FormatError(msg)
     steps, counts, stops = np.array(listed, dtype=np.float64).reshape(-1, 3).T
-    rule = listed_rule(
+    rule = listed_strategy(
         lower, upper, steps.astype(np.int64), counts.astype(np.int64), stops
     )
     return kind(rule, **facts)

@@ -15,10 +15,9 @@ from spinney.base.estimator import unwrapped
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.forest import Forest
 from spinney.readers import read_model
-from spinney.runtime import ExitRule
-from spinney.runtime.early_exit import Policy, positive_from, scoring_forest
-from spinney.runtime.planning import plan_checks
-from spinney.runtime.row_kernels import finish_block, settle_block
+from spinney.runtime.exit_rule import leading_class
+from spinney.runtime.planning import plan_exit_points
+from spinney.runtime.scoring import decision_threshold, scoring_forest, tree_ranges
 
 
 class TreeVoters:
@@ -56,17 +55,16 @@ class TreeVoters:
         self.n_sums = 1 if len(self.classes) <= 2 else len(self.classes)
         self.is_soft = forest.aggregation == "mean"
         self._scoring: dict[str, Forest] = {}
-        self._policy: Policy | None = None
 
-    def _scoring_forest(self, counting: str) -> Forest:
+    def _scoring_forest(self, voting: str) -> Forest:
         """Return the forest whose trees hold what is added up, made on first use."""
-        if counting not in self._scoring:
-            self._scoring[counting] = scoring_forest(self.forest, counting)
-        return self._scoring[counting]
+        if voting not in self._scoring:
+            self._scoring[voting] = scoring_forest(self.forest, voting)
+        return self._scoring[voting]
 
-    def check(self, counting: str) -> None:
-        """Raise if the voters cannot be counted in this way."""
-        if counting == "votes" and not self.forest.votes_by_class:
+    def check(self, voting: str) -> None:
+        """Raise if the votes cannot be added up in this way."""
+        if voting == "hard" and not self.forest.votes_by_class:
             msg = (
                 "The trees of this model give scores that are averaged, not votes.\n"
                 "Hint: use voting='soft'."
@@ -76,53 +74,38 @@ class TreeVoters:
     @property
     def decision(self) -> tuple[float, float]:
         """With two classes: what sums of scores begin with, and have to exceed."""
-        start = self._scoring_forest("scores").base_score[0]
-        return float(start), positive_from(self.forest, "scores")
+        start = self._scoring_forest("soft").base_score[0]
+        return float(start), decision_threshold(self.forest, "soft")
 
     def score_range(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the least and the largest score of each tree, over all classes."""
-        scoring = self._scoring_forest("scores")
-        value = np.where(scoring.feature[:, None] < 0, scoring.value, np.nan)
-        starts = scoring.tree_offsets[:-1]
-        return (
-            np.fmin.reduceat(np.nanmin(value, axis=1, initial=np.inf), starts),
-            np.fmax.reduceat(np.nanmax(value, axis=1, initial=-np.inf), starts),
-        )
+        return tree_ranges(self._scoring_forest("soft"))
 
     def totals(
-        self, counting: str, X: Any, n_jobs: int | None = None
+        self, voting: str, rows: Any, n_jobs: int | None = None
     ) -> NDArray[np.float64]:
         """Return the sums of all voters, of shape (n_rows, n_sums)."""
-        totals: NDArray[Any] = self._scoring_forest(counting).engine.raw(X, n_jobs)
+        totals: NDArray[Any] = self._scoring_forest(voting).engine.raw(rows, n_jobs)
         return totals
 
-    def say_all(
-        self, counting: str, X: Any, n_jobs: int | None = None
+    def contributions(
+        self, voting: str, rows: Any, n_jobs: int | None = None
     ) -> NDArray[np.float64]:
         """Return what every voter adds, of shape (n_rows, n_voters, n_sums)."""
-        said = self._scoring_forest(counting).scores(X, n_jobs)
-        return said.reshape(len(said), self.n_voters, self.n_sums)
+        added = self._scoring_forest(voting).engine.scores(rows, n_jobs)
+        return added.reshape(len(added), self.n_voters, self.n_sums)
 
-    def decide(
-        self, counting: str, X: Any, n_jobs: int | None = None
+    def votes(self, rows: Any, n_jobs: int | None = None) -> NDArray[np.integer]:
+        """Return the class index that each voter votes for, (n_rows, n_voters)."""
+        return self.forest.engine.votes(rows, n_jobs)
+
+    def full_classes(
+        self, voting: str, rows: Any, n_jobs: int | None = None
     ) -> NDArray[np.intp]:
         """Return the class indices that all voters together give."""
-        if counting == "scores":
-            return self.forest.winners(self.forest.engine.raw(X, n_jobs))
-        return _majority(self.totals(counting, X, n_jobs), self.n_voters)
-
-    def policy(self, counting: str, order: NDArray[np.int64], rule: ExitRule) -> Policy:
-        """Return how rows are asked, in this order and by this rule."""
-        last = self._policy
-        if (
-            last is not None
-            and last.counting == counting
-            and np.array_equal(last.order, order)
-        ):
-            self._policy = last.with_rule(rule)
-        else:
-            self._policy = Policy(self.forest, counting, order, rule)
-        return self._policy
+        if voting == "soft":
+            return self.forest.winners(self.forest.engine.raw(rows, n_jobs))
+        return _majority(self.totals(voting, rows, n_jobs), self.n_voters)
 
     def plan(
         self,
@@ -130,8 +113,8 @@ class TreeVoters:
         steps: NDArray[np.int64],
         undecided: NDArray[np.float64],
     ) -> NDArray[np.int64]:
-        """Return the steps at which it pays to look whether rows may leave."""
-        return plan_checks(self.forest.take(order), steps, undecided)
+        """Return the steps at which it pays to let rows leave."""
+        return plan_exit_points(self.forest.take(order), steps, undecided)
 
 
 class CalledVoters:
@@ -176,10 +159,10 @@ class CalledVoters:
         """How many sums a rule sees: one for two classes, else one per class."""
         return 1 if len(self.classes) <= 2 else len(self.classes)
 
-    def check(self, counting: str) -> None:
-        """Raise if the voters cannot be counted in this way."""
+    def check(self, voting: str) -> None:
+        """Raise if the votes cannot be added up in this way."""
         for member in self.members:
-            if counting == "scores" and not hasattr(member, "predict_proba"):
+            if voting == "soft" and not hasattr(member, "predict_proba"):
                 msg = (
                     f"{type(member).__name__} has no predict_proba, so its votes "
                     "cannot be averaged.\nHint: use voting='hard'."
@@ -196,32 +179,40 @@ class CalledVoters:
         most = np.ones(self.n_voters) if self.weights is None else self.weights
         return (-most / 2, most / 2) if self.n_sums == 1 else (0.0 * most, most)
 
-    def say(self, counting: str, voter: int, X: Any) -> NDArray[np.float64]:
+    def start(self, n_rows: int) -> NDArray[np.float64]:
+        """Return the sums of rows before the first voter, (n_rows, n_sums)."""
+        return np.zeros((n_rows, self.n_sums))
+
+    def take(self, rows: Any, index: NDArray[np.int64]) -> Any:
+        """Return some of the rows."""
+        return _safe_indexing(rows, index)
+
+    def contribution(self, voting: str, voter: int, rows: Any) -> NDArray[np.float64]:
         """Return what one voter adds to the sums of each row.
 
         Parameters
         ----------
-        counting : {"votes", "scores"}
+        voting : {"hard", "soft"}
             Votes, or (weighted) probabilities; for two classes, 1 for the second
             class, or half the difference of the two probabilities.
         voter : int
-            Number of the voter.
-        X : array-like of shape (n_rows, n_features)
-            Rows.
+            Index of the voter.
+        rows : array-like of shape (n_rows, n_features)
+            Rows in the type that the voters expect.
 
         Returns
         -------
-        said : ndarray of shape (n_rows, n_sums)
+        added : ndarray of shape (n_rows, n_sums)
         """
         member = self.members[voter]
         if self._columns is not None:
-            X = _safe_indexing(X, self._columns[voter], axis=1)
-        each = np.zeros((_num_samples(X), len(self.classes)))
-        if counting == "votes":
-            each[np.arange(len(each)), self._codes(member.predict(X))] = 1.0
+            rows = _safe_indexing(rows, self._columns[voter], axis=1)
+        each = np.zeros((_num_samples(rows), len(self.classes)))
+        if voting == "hard":
+            each[np.arange(len(each)), self._codes(member.predict(rows))] = 1.0
             return self._sums(each, each[:, 1:])
         weight = 1.0 if self.weights is None else self.weights[voter]
-        each[:, self._codes(member.classes_)] = weight * member.predict_proba(X)
+        each[:, self._codes(member.classes_)] = weight * member.predict_proba(rows)
         return self._sums(each, (each[:, 1:] - each[:, :1]) / 2)
 
     def _sums(
@@ -232,34 +223,52 @@ class CalledVoters:
             return np.zeros((len(each), 1))
         return of_two if len(self.classes) == 2 else each
 
-    def say_all(
-        self, counting: str, X: Any, n_jobs: int | None = None
+    def contributions(
+        self, voting: str, rows: Any, n_jobs: int | None = None
     ) -> NDArray[np.float64]:
         """Return what every voter adds, of shape (n_rows, n_voters, n_sums)."""
-        said = [self.say(counting, voter, X) for voter in range(self.n_voters)]
-        return np.stack(said, axis=1)
+        voters = range(self.n_voters)
+        return np.stack([self.contribution(voting, k, rows) for k in voters], axis=1)
+
+    def votes(self, rows: Any, n_jobs: int | None = None) -> NDArray[Any]:
+        """Return the class index that each voter votes for, (n_rows, n_voters)."""
+        added = self.contributions("hard", rows)
+        return added[:, :, 0] if self.n_sums == 1 else added.argmax(axis=2)
 
     def totals(
-        self, counting: str, X: Any, n_jobs: int | None = None
+        self, voting: str, rows: Any, n_jobs: int | None = None
     ) -> NDArray[np.float64]:
         """Return the sums of all voters, of shape (n_rows, n_sums)."""
-        total = np.zeros((_num_samples(X), self.n_sums))
+        totals = self.start(_num_samples(rows))
         for voter in range(self.n_voters):
-            total += self.say(counting, voter, X)
-        return total
+            totals += self.contribution(voting, voter, rows)
+        return totals
 
-    def decide(
-        self, counting: str, X: Any, n_jobs: int | None = None
+    def full_classes(
+        self, voting: str, rows: Any, n_jobs: int | None = None
     ) -> NDArray[np.intp]:
         """Return the class indices that all voters together give."""
-        n_needed = self.n_voters if counting == "votes" else 0
-        return _majority(self.totals(counting, X), n_needed)
+        n_needed = self.n_voters if voting == "hard" else 0
+        return _majority(self.totals(voting, rows), n_needed)
 
-    def policy(
-        self, counting: str, order: NDArray[np.int64], rule: ExitRule
-    ) -> CallingPolicy:
-        """Return how rows are asked, in this order and by this rule."""
-        return CallingPolicy(self, counting, order, rule)
+    def decide(
+        self, voting: str, rows: Any, totals: NDArray[np.float64]
+    ) -> NDArray[np.intp]:
+        """Return the classes of rows for which everybody was called, in any order."""
+        if voting == "hard":
+            return _majority(totals, self.n_voters)
+        classes = _majority(totals, 0)
+        # Sums of another order may differ in the last digits.
+        weights = self.n_voters if self.weights is None else self.weights.sum()
+        tolerance = 1e-14 * self.n_voters * float(weights)
+        if totals.shape[1] > 1:
+            _, most, next_most = leading_class(totals)
+            close = np.flatnonzero(~(most - next_most > tolerance))
+        else:
+            close = np.flatnonzero(~(np.abs(totals[:, 0]) > tolerance))
+        if len(close):
+            classes[close] = self.full_classes(voting, self.take(rows, close))
+        return classes
 
     def plan(
         self,
@@ -267,7 +276,7 @@ class CalledVoters:
         steps: NDArray[np.int64],
         undecided: NDArray[np.float64],
     ) -> NDArray[np.int64]:
-        """Return all steps: a call costs more than a look."""
+        """Return all steps: a call costs more than an exit point."""
         return steps
 
     def _codes(self, labels: NDArray[Any]) -> NDArray[np.intp]:
@@ -275,112 +284,6 @@ class CalledVoters:
         return self._order[
             np.searchsorted(self._labels, np.asarray(labels), sorter=self._order)
         ]
-
-
-class CallingPolicy:
-    """An order of voters, and a rule when to stop calling them.
-
-    Parameters
-    ----------
-    voters : CalledVoters
-        The voters.
-    counting : {"votes", "scores"}
-        What is added up.
-    order : ndarray of shape (n_voters,)
-        In which order they are called.
-    rule : ExitRule
-        When a row may leave.
-    """
-
-    def __init__(
-        self,
-        voters: CalledVoters,
-        counting: str,
-        order: NDArray[np.int64],
-        rule: ExitRule,
-    ) -> None:
-        self.voters = voters
-        self.counting = counting
-        self.order = order
-        self.rule = rule
-
-    @property
-    def checks(self) -> NDArray[np.int64]:
-        """Numbers of voters after which a row may leave."""
-        return self.rule.checks
-
-    def ask(
-        self, X: Any, n_jobs: int | None = None
-    ) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
-        """Answer rows, calling as few voters for each as the rule allows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-        n_jobs : int or None, default=None
-            Voters are called one at a time and decide themselves on their threads.
-
-        Returns
-        -------
-        classes : ndarray of shape (n_rows,)
-            Class indices.
-        counts : ndarray of shape (n_rows,), dtype=int32
-            Number of voters called.
-        """
-        voters, rule = self.voters, self.rule
-        n_rows = _num_samples(X)
-        classes = np.zeros(n_rows, dtype=np.intp)
-        counts = np.zeros(n_rows, dtype=np.int32)
-        place = np.arange(n_rows)
-        totals = np.zeros((n_rows, voters.n_sums))
-        check_at = {int(step): k for k, step in enumerate(rule.checks)}
-        rows = X
-        for step, voter in enumerate(self.order, start=1):
-            if len(place) == 0:
-                break
-            totals += voters.say(self.counting, int(voter), rows)
-            k = check_at.get(step)
-            if k is None:
-                continue
-            n_left = settle_block(
-                totals,
-                place,
-                rule.kind,
-                k,
-                step,
-                rule.bounds,
-                rule.stops,
-                classes,
-                counts,
-            )
-            if n_left < len(place):
-                totals, place = totals[:n_left], place[:n_left]
-                rows = _safe_indexing(X, place)
-        if len(place):
-            self._finish(X, totals, place, classes, counts)
-        return classes, counts
-
-    def _finish(
-        self,
-        X: Any,
-        totals: NDArray[np.float64],
-        place: NDArray[np.int64],
-        classes: NDArray[np.intp],
-        counts: NDArray[np.int32],
-    ) -> None:
-        """Answer the rows for which everybody was called."""
-        voters = self.voters
-        n_voters = voters.n_voters
-        start, tolerance = float(n_voters // 2 + 1), 0.0
-        if self.counting == "scores":
-            # Sums of another order may differ in the last digits.
-            weights = n_voters if voters.weights is None else voters.weights.sum()
-            start, tolerance = 0.0, 1e-14 * n_voters * float(weights)
-        finish_block(totals, place, n_voters, start, tolerance, classes, counts)
-        close = place[classes[place] < 0]
-        if len(close):
-            classes[close] = voters.decide(self.counting, _safe_indexing(X, close))
 
 
 def _majority(totals: NDArray[np.float64], n_voters: int) -> NDArray[np.intp]:

@@ -1,4 +1,4 @@
-"""Stop rules in compact form: two thresholds per step, and the states between them.
+"""Stopping strategies in compact form: thresholds, and the states between them.
 
 A state is a step `i` (votes cast) and a count `j` (those that were positive). Stop
 probabilities of all states would take 800 MB for 10,001 voters; nearly all of them are
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class StopRule:
+class CompactStrategy:
     """When to stop, for every state.
 
     At step ``i`` with ``j`` positive votes, stop if ``j <= lower[i]``, which decides
@@ -74,10 +74,10 @@ class StopRule:
         found = np.flatnonzero(self.extra_count[first:last] == count)
         return float(self.extra_stop[first + found[0]]) if len(found) else 0.0
 
-    def without_chance(self) -> StopRule:
+    def without_chance(self) -> CompactStrategy:
         """Return the rule that goes on wherever this one draws lots."""
         sure = self.extra_stop == 1.0
-        return listed_rule(
+        return listed_strategy(
             self.lower,
             self.upper,
             self.extra_steps[sure],
@@ -85,7 +85,7 @@ class StopRule:
             self.extra_stop[sure],
         )
 
-    def mirrored(self) -> StopRule:
+    def mirrored(self) -> CompactStrategy:
         """Return the rule for negative and positive votes exchanged.
 
         It does for ``N - n`` positive voters what this one does for ``n``, except
@@ -98,7 +98,7 @@ class StopRule:
         tie_stops &= ~all_stop
         lower = np.where(all_stop, half, numbers - self.upper)
         upper = np.maximum(numbers - self.lower, half + 1)
-        return listed_rule(
+        return listed_strategy(
             lower,
             upper,
             np.append(self.extra_steps, numbers[tie_stops]),
@@ -107,17 +107,17 @@ class StopRule:
         )
 
 
-def listed_rule(
+def listed_strategy(
     lower: NDArray[np.int64],
     upper: NDArray[np.int64],
     steps: NDArray[np.int64],
     counts: NDArray[np.int64],
     stops: NDArray[np.float64],
-) -> StopRule:
+) -> CompactStrategy:
     """Return the rule with these thresholds and these states listed between them."""
     order = np.lexsort((counts, steps))
     start = np.searchsorted(steps[order], np.arange(len(lower) + 1))
-    return StopRule(
+    return CompactStrategy(
         lower,
         upper,
         start.astype(np.int64),
@@ -126,34 +126,36 @@ def listed_rule(
     )
 
 
-def threshold_rule(lower: NDArray[np.int64], upper: NDArray[np.int64]) -> StopRule:
+def threshold_strategy(
+    lower: NDArray[np.int64], upper: NDArray[np.int64]
+) -> CompactStrategy:
     """Return the rule that is two thresholds per step and nothing else."""
     none = np.zeros(0, dtype=np.int64)
-    return listed_rule(lower, upper, none, none, np.zeros(0))
+    return listed_strategy(lower, upper, none, none, np.zeros(0))
 
 
-def full_vote_rule(n_voters: int) -> StopRule:
+def full_vote_strategy(n_voters: int) -> CompactStrategy:
     """Return the rule that always asks everybody."""
     steps = np.arange(n_voters + 1)
     lower, upper = np.full(n_voters + 1, -1), steps + 1
     lower[-1], upper[-1] = n_voters // 2, n_voters // 2 + 1
-    return threshold_rule(lower, upper)
+    return threshold_strategy(lower, upper)
 
 
-def earliest_rule(n_voters: int, may_stop: NDArray[np.bool_]) -> StopRule:
+def earliest_strategy(n_voters: int, may_stop: NDArray[np.bool_]) -> CompactStrategy:
     """Return the rule that decides as soon as it may, whatever the votes are."""
     numbers = np.arange(n_voters + 1)
     waiting = ~may_stop
     lower = np.where(waiting, -1, numbers // 2)
     upper = np.where(waiting, numbers + 1, numbers // 2 + 1)
-    return threshold_rule(lower, upper)
+    return threshold_strategy(lower, upper)
 
 
-def certain_rule(
+def certain_strategy(
     n_voters: int,
     may_stop: NDArray[np.bool_],
     possible: NDArray[np.bool_] | None = None,
-) -> StopRule:
+) -> CompactStrategy:
     """Return the rule that stops as soon as the rest cannot change the result.
 
     Among the rules that never disagree it stops first, whatever the votes are.
@@ -185,4 +187,4 @@ def certain_rule(
     lower = np.maximum(lower, -1)
     waiting = ~may_stop
     lower[waiting], upper[waiting] = -1, numbers[waiting] + 1
-    return threshold_rule(lower.astype(np.int64), upper.astype(np.int64))
+    return threshold_strategy(lower.astype(np.int64), upper.astype(np.int64))

@@ -7,15 +7,16 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike
 
+from spinney.base.parameters import check_n_voters
 from spinney.errors import InvalidArgumentError
-from spinney.sequential.checks import check_n_voters, check_votes
-from spinney.sequential.rule import (
-    StopRule,
-    certain_rule,
-    full_vote_rule,
-    threshold_rule,
+from spinney.sequential.compact import (
+    CompactStrategy,
+    certain_strategy,
+    full_vote_strategy,
+    threshold_strategy,
 )
 from spinney.sequential.strategy import StoppingStrategy
+from spinney.sequential.vote_weights import check_votes
 
 
 def full_vote(n_voters: int, *, votes: ArrayLike | None = None) -> StoppingStrategy:
@@ -30,7 +31,7 @@ def full_vote(n_voters: int, *, votes: ArrayLike | None = None) -> StoppingStrat
         `expected_votes` is averaged.
     """
     n_voters = check_n_voters(n_voters)
-    return _measured(full_vote_rule(n_voters), votes)
+    return _measured(full_vote_strategy(n_voters), votes)
 
 
 def certain_only(n_voters: int, *, votes: ArrayLike | None = None) -> StoppingStrategy:
@@ -42,7 +43,9 @@ def certain_only(n_voters: int, *, votes: ArrayLike | None = None) -> StoppingSt
         As in `full_vote`.
     """
     n_voters = check_n_voters(n_voters)
-    return _measured(certain_rule(n_voters, np.ones(n_voters + 1, dtype=bool)), votes)
+    return _measured(
+        certain_strategy(n_voters, np.ones(n_voters + 1, dtype=bool)), votes
+    )
 
 
 def schwing(
@@ -76,7 +79,7 @@ def schwing(
     return _measured(_schwing_rule(n_voters, float(tail)), votes)
 
 
-def _schwing_rule(n_voters: int, tail: float) -> StopRule:
+def _schwing_rule(n_voters: int, tail: float) -> CompactStrategy:
     from scipy.special import betainc
 
     lower = np.full(n_voters + 1, -1)
@@ -92,13 +95,13 @@ def _schwing_rule(n_voters: int, tail: float) -> StopRule:
         upper[i] = i + 1 - n_stop
         lower[i] = n_stop - 1
     lower[-1], upper[-1] = n_voters // 2, n_voters // 2 + 1
-    return threshold_rule(lower.astype(np.int64), upper.astype(np.int64))
+    return threshold_strategy(lower.astype(np.int64), upper.astype(np.int64))
 
 
-def _measured(rule: StopRule, votes: ArrayLike | None) -> StoppingStrategy:
+def _measured(rule: CompactStrategy, votes: ArrayLike | None) -> StoppingStrategy:
     """Return a strategy that promises what the rule turns out to keep."""
-    from spinney.sequential.certificate import UNDERFLOW, rounding_error
     from spinney.sequential.evaluation import evaluate
+    from spinney.sequential.proof import UNDERFLOW, rounding_error
 
     weights = check_votes(votes, rule.n_voters)
     evaluated = evaluate(rule)

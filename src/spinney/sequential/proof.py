@@ -25,7 +25,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.sequential.rule import StopRule
+from spinney.sequential.compact import CompactStrategy
 
 EXACT_LIMIT = 301
 UNDERFLOW = 1e-290
@@ -100,12 +100,12 @@ def _common_denominator(n_voters: int) -> tuple[int, list[int]]:
     return common, [common // number for number in ways]
 
 
-def exact_profile(rule: StopRule) -> ExactProfile:
+def exact_profile(rule: CompactStrategy) -> ExactProfile:
     """Evaluate a stop rule in integers.
 
     Parameters
     ----------
-    rule : StopRule
+    rule : CompactStrategy
         The rule. Its stop probabilities count as the exact values of their floats.
     """
     n_voters = rule.n_voters

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spinney.sequential.certificate import (
+from spinney.sequential.proof import (
     exact_bound,
     exact_profile,
     integer_weights,
     rounding_error,
 )
 from spinney.sequential.evaluation import evaluate, mixture
-from spinney.sequential.rule import (
-    certain_rule,
-    earliest_rule,
-    full_vote_rule,
-    listed_rule,
+from spinney.sequential.compact import (
+    certain_strategy,
+    earliest_strategy,
+    full_vote_strategy,
+    listed_strategy,
 )
 
 
@@ -43,7 +43,7 @@ def random_rule(seed, n_voters, *, chance):
         if random.random() < 0.3
     ]
     listed = np.array(between, dtype=float).reshape(-1, 3).T
-    return listed_rule(
+    return listed_strategy(
         lower, upper, listed[0].astype(int), listed[1].astype(int), listed[2]
     )
 
@@ -138,19 +138,19 @@ def test_a_mirror_image_stops_in_the_mirrored_states(seed, n_voters, chance):
 
 
 def test_rules_of_weight_zero_take_no_part_in_a_mixture():
-    certain = certain_rule(5, after(5, 0))
-    assert mixture([full_vote_rule(5), certain], [0.0, 1.0]) is certain
+    certain = certain_strategy(5, after(5, 0))
+    assert mixture([full_vote_strategy(5), certain], [0.0, 1.0]) is certain
 
 
 @pytest.mark.parametrize("n_voters", [1, 2, 3, 6, 9])
 def test_certainty_never_disagrees_and_stops_first(n_voters):
-    certain = exact_profile(certain_rule(n_voters, after(n_voters, 0)))
+    certain = exact_profile(certain_strategy(n_voters, after(n_voters, 0)))
     assert set(certain.disagreement()) == {0}
     # Stopping in any one more state disagrees for some number of positive voters.
-    rule = certain_rule(n_voters, after(n_voters, 0))
+    rule = certain_strategy(n_voters, after(n_voters, 0))
     for i in range(n_voters):
         for j in range(rule.lower[i] + 1, rule.upper[i]):
-            more = listed_rule(
+            more = listed_strategy(
                 rule.lower, rule.upper, np.array([i]), np.array([j]), np.ones(1)
             )
             assert max(exact_profile(more).disagreement()) > 0
@@ -169,10 +169,10 @@ def test_weights_become_integers_in_the_same_proportions():
 
 @pytest.mark.parametrize(("n_voters", "min_votes"), [(1, 0), (5, 0), (5, 2), (4, 4)])
 def test_the_earliest_rule_always_takes_the_least_votes(n_voters, min_votes):
-    exact = exact_profile(earliest_rule(n_voters, after(n_voters, min_votes)))
+    exact = exact_profile(earliest_strategy(n_voters, after(n_voters, min_votes)))
     assert set(exact.expected_votes()) == {min_votes}
 
 
 def test_arrays_of_a_rule_cannot_be_changed():
     with pytest.raises(ValueError, match="read-only"):
-        full_vote_rule(3).lower[0] = 1
+        full_vote_strategy(3).lower[0] = 1

@@ -1,69 +1,14 @@
-"""Checks of what callers pass in."""
+"""Checks of distributions of votes and of steps at which a vote may stop."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spinney.errors import InvalidArgumentError
-
-
-def check_n_voters(n_voters: Any) -> int:
-    """Return the number of voters as an int, or raise."""
-    hint = "Pass how many voters there are in all, 101 for example."
-    return _check_integer("n_voters", n_voters, 1, None, hint)
-
-
-def check_min_votes(min_votes: Any, n_voters: int) -> int:
-    """Return the least number of votes as an int, or raise."""
-    hint = (
-        f"There are {n_voters} voters; with 0 a decision may be taken without a vote."
-    )
-    return _check_integer("min_votes", min_votes, 0, n_voters, hint)
-
-
-def _check_integer(
-    name: str, value: Any, least: int, most: int | None, hint: str
-) -> int:
-    wanted = f"at least {least}" if most is None else f"from {least} to {most}"
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        msg = f"{name} must be an integer {wanted}, got {value!r}. {hint}"
-        raise InvalidArgumentError(msg)
-    number = int(value)
-    if number < least or (most is not None and number > most):
-        msg = f"{name} must be {wanted}, got {number}. {hint}"
-        raise InvalidArgumentError(msg)
-    return number
-
-
-def check_max_disagreement(max_disagreement: Any) -> float:
-    """Return the bound on the disagreement as a float, or raise."""
-    hint = "It is a probability: write 0.01 for one decision in a hundred."
-    if isinstance(max_disagreement, bool) or not isinstance(max_disagreement, Real):
-        msg = (
-            f"max_disagreement must be a number in [0, 1), got {max_disagreement!r}. "
-            f"{hint}"
-        )
-        raise InvalidArgumentError(msg)
-    number = float(max_disagreement)
-    if not 0.0 <= number < 1.0:
-        msg = f"max_disagreement must be in [0, 1), got {number!r}. {hint}"
-        raise InvalidArgumentError(msg)
-    return number
-
-
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
-    """Return `value` if it is one of `choices`, or raise."""
-    if not isinstance(value, str) or value not in choices:
-        alternatives = ", ".join(map(repr, choices))
-        msg = f"{name} must be one of {alternatives}, got {value!r}."
-        raise InvalidArgumentError(msg)
-    return value
 
 
 def check_stop_steps(stop_steps: Any, n_voters: int) -> NDArray[np.bool_]:

@@ -1,0 +1,270 @@
+"""Rows shared out by what they are for: to train, order, fit, compare or prove with.
+
+A row that has been fitted to proves nothing about new ones, so every use has rows of
+its own, and how many depends on the number of rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.calibration.bounds import check_n_rows, rows_needed
+from spinney.errors import InvalidArgumentError
+
+Index = NDArray[np.intp]
+
+USES = ("order", "fit", "compare", "prove")
+
+# Fewer rows than this tell nothing about thresholds.
+LEAST_TO_FIT = 50
+# Share of the rows kept back from training when the estimator is still to be trained.
+HELD_OUT = 0.25
+# Where rows are scarce, orders are found without one of so many parts of them, in turn.
+N_FOLDS = 5
+
+
+def split_rows(
+    n_rows: int, shares: Sequence[float], random_state: Any = None
+) -> tuple[NDArray[np.intp], ...]:
+    """Return row numbers for parts that have no row in common.
+
+    A classifier with a proven bound needs rows to choose the order of its trees, others
+    to fit its thresholds, and others again to prove the bound on.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows to be parted.
+    shares : sequence of float
+        Size of each part relative to the others, above 0.
+    random_state : int, RandomState instance or None, default=None
+        Draws which row comes where. Pass an int for the same parts on every call.
+
+    Returns
+    -------
+    parts : tuple of ndarray
+        Increasing row numbers of each part; every row is in exactly one. Each part has
+        at least one row as long as there are as many rows as parts.
+
+    Notes
+    -----
+    There is no way here to use the same row for fitting and, in turn, for proving.
+    The counts of a cross-validation belong to several classifiers, none of which is the
+    one in use, and they depend on one another, so their sum is not binomial. What can
+    be proven without further assumptions (a bound for each fold, at a confidence that
+    pays for all of them) is weaker than the bound from a single split. Before the
+    rows for certification are touched everything is allowed, cross-fitting included.
+    """
+    from sklearn.utils import check_random_state
+
+    n_rows = check_n_rows("n_rows", n_rows, None)
+    sizes = np.asarray(shares, dtype=np.float64)
+    if sizes.ndim != 1 or not (np.isfinite(sizes) & (sizes > 0.0)).all():
+        msg = (
+            f"shares must be positive numbers, one per part, got {shares!r}. "
+            "Write (1, 1, 2) for two quarters and a half."
+        )
+        raise InvalidArgumentError(msg)
+    ends = np.rint(np.cumsum(sizes) / sizes.sum() * n_rows).astype(np.intp)
+    if n_rows >= len(sizes):
+        # No part is left empty by rounding: each ends at least one row after the last,
+        # and leaves at least one for each of those that follow.
+        places = np.arange(len(sizes))
+        ends = np.maximum.accumulate(np.maximum(ends - places, 1)) + places
+        ends = np.minimum(ends, n_rows - places[::-1])
+    order = check_random_state(random_state).permutation(n_rows)
+    return tuple(np.sort(part) for part in np.split(order, ends[:-1]))
+
+
+def share_to_prove(
+    n_rows: int, usual: float, max_disagreement: float, confidence: float
+) -> float:
+    """Return the share of some rows that is best kept for certification.
+
+    With few rows the usual share is too few to prove anything, whatever they say. As
+    many as a proof takes are then kept, if enough are left to fit something to.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows to be shared out.
+    usual : float
+        The share with many rows, above 0 and below 1.
+    max_disagreement : float
+        Bound to be proven, 0 or more and below 1.
+    confidence : float
+        Confidence of the bound.
+
+    Returns
+    -------
+    share : float
+        `usual`, or a larger one.
+    """
+    if max_disagreement <= 0.0:
+        return usual
+    least = rows_needed(max_disagreement, confidence)
+    if usual * n_rows < least <= n_rows - LEAST_TO_FIT:
+        return least / n_rows
+    return usual
+
+
+def held_out_split(
+    y: NDArray[Any], rng: np.random.RandomState
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Part rows into those to train on and those to keep back.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_rows,)
+        Labels. Each class keeps at least one row to train on.
+    rng : RandomState
+        Draws the rows.
+
+    Returns
+    -------
+    trained_on, left : ndarray
+        Indices of rows, ascending; about a quarter of each class is left.
+    """
+    if len(y) < 2:
+        msg = (
+            f"There are too few rows: n_samples={len(y)}, and some are to be trained "
+            "on, others kept back to calibrate on. Pass more rows."
+        )
+        raise InvalidArgumentError(msg)
+    _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    shuffled = rng.permutation(len(y))
+    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    rank = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
+    left = rank < np.repeat(np.floor(HELD_OUT * counts), counts)
+    if not left.any():
+        # So few rows of each class that a quarter of them is none: take one.
+        spare = np.repeat(counts > 1, counts) & (rank == 0)
+        if not spare.any():
+            msg = (
+                f"There are too few rows: n_samples={len(y)}, each with a label of "
+                "its own, and one must be kept back to calibrate on. Pass more rows."
+            )
+            raise InvalidArgumentError(msg)
+        left[np.argmax(spare)] = True
+    return np.sort(by_class[~left]), np.sort(by_class[left])
+
+
+@dataclass(frozen=True)
+class RowParts:
+    """Rows by what they are for, as indices.
+
+    Parameters
+    ----------
+    order : ndarray or None
+        Rows to choose the order of the trees on.
+    fit : ndarray
+        Rows to fit thresholds to.
+    compare : ndarray or None
+        Rows to compare candidates on.
+    prove : ndarray or None
+        Rows to prove a bound on.
+    usual_share : float
+        Which share of all rows is usually kept for proof; 0 if none is wanted.
+    n_given : int
+        How many rows there are in all.
+    n_folds : int
+        Above 1 if rows to order and to fit are the same: an order is then found so many
+        times, each without another part of them.
+    """
+
+    order: Index | None
+    fit: Index
+    compare: Index | None
+    prove: Index | None
+    usual_share: float
+    n_given: int
+    n_folds: int
+
+    def folds_to_order(self) -> Iterator[Index | None]:
+        """Yield indices of rows to choose an order on: all, or all but each fold."""
+        if self.order is None or self.n_folds == 1:
+            yield self.order
+            return
+        fold = np.arange(len(self.order)) % self.n_folds
+        for left_out in range(self.n_folds):
+            yield self.order[fold != left_out]
+
+
+def split_by_use(
+    n_rows: int,
+    shares: Mapping[str, float],
+    *,
+    max_disagreement: float = 0.0,
+    confidence: float | None = None,
+    rng: np.random.RandomState,
+) -> RowParts:
+    """Part rows by what they are for.
+
+    Where the usual share is too few to prove anything, more rows are kept for the
+    proof. The others then serve to order and to fit alike: orders are found on several
+    parts of them and averaged, so that no row has much to say in the order that
+    thresholds are fitted to it in. Where candidates are to be compared too, the other
+    uses share what is left as usual.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    shares : mapping
+        Size of each part relative to the others, for some of ``"order"``, ``"fit"``,
+        ``"compare"`` and ``"prove"``; ``"fit"`` always.
+    max_disagreement, confidence
+        What is to be proven, if anything is.
+    rng : RandomState
+        Draws which row comes where.
+    """
+    uses = [use for use in USES if use in shares]
+    sizes = [shares[use] for use in uses]
+    usual = shares["prove"] / sum(sizes) if "prove" in shares else 0.0
+    cross_fit = False
+    if confidence is not None:
+        kept = share_to_prove(n_rows, usual, max_disagreement, confidence)
+        if kept > usual and "compare" in uses:
+            others = 1.0 - kept
+            sizes = [others * size / sum(sizes[:-1]) for size in sizes[:-1]] + [kept]
+        elif kept > usual:
+            cross_fit = "order" in uses
+            uses, sizes = ["fit", "prove"], [1.0 - kept, kept]
+    if n_rows >= len(uses):
+        parts = dict(zip(uses, split_rows(n_rows, sizes, rng), strict=True))
+    else:
+        # Too few to tell anything; whatever comes out is fitted to them.
+        parts = dict.fromkeys(uses, np.arange(n_rows))
+        if "prove" in parts:
+            parts["prove"] = np.arange(0)  # and nothing is proven on none
+    if cross_fit:
+        parts["order"] = parts["fit"]
+    return RowParts(
+        parts.get("order"),
+        parts["fit"],
+        parts.get("compare"),
+        parts.get("prove"),
+        usual,
+        n_rows,
+        N_FOLDS if cross_fit else 1,
+    )
+
+
+def at_most(index: Index, limit: int, rng: np.random.RandomState) -> Index:
+    """Return indices of rows, of more than `limit` a random part.
+
+    Parameters
+    ----------
+    index : ndarray of shape (n_rows,)
+        The indices.
+    limit : int
+        How many to keep.
+    rng : RandomState
+        Draws which ones.
+    """
+    return index if len(index) <= limit else index[rng.permutation(len(index))[:limit]]

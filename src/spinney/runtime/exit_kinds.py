@@ -1,0 +1,11 @@
+"""The ways in which a rule lets rows leave, as numbers for kernels and files."""
+
+from __future__ import annotations
+
+# Two bounds on a sum; a table by the number of votes; a bound on the lead of the best
+# class; a table by the votes of the two best; bins of scores, which no kernel knows.
+BETWEEN, BY_COUNT, BY_MARGIN, BY_LEAD, BY_BIN = 0, 1, 2, 3, 4
+
+# What a rule says of a row that does not leave: it stays until the next exit point, or
+# it stays to the end whatever comes.
+STAY, TO_THE_END = -1, -2

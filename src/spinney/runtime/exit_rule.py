@@ -1,0 +1,447 @@
+"""When a row may leave before the last tree: the one form of a rule.
+
+Whichever room has found it, a rule is this small frozen object of arrays: in which
+order the trees are evaluated, after how many of them a row may leave (the exit
+points), what is added up, and what that sum has to look like at each exit point. It
+owns nothing compiled and knows nothing of the rows it was fitted to; files, reports
+and engines are made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spinney.errors import InvalidArgumentError
+from spinney.runtime.exit_kinds import (
+    BETWEEN,
+    BY_BIN,
+    BY_COUNT,
+    BY_LEAD,
+    BY_MARGIN,
+    STAY,
+    TO_THE_END,
+)
+from spinney.runtime.score_bins import ScoreBins
+
+Numbers = NDArray[np.float64]
+
+VOTINGS = ("hard", "soft")
+
+
+@dataclass(frozen=True, eq=False)
+class ExitRule:
+    """After which trees a row may leave, and with which answer.
+
+    Made by the class methods, one for each way of deciding.
+
+    Parameters
+    ----------
+    kind : int
+        Which way, one of the numbers in `exit_kinds`.
+    voting : {"hard", "soft"}
+        What is added up: one vote per tree, or what each tree adds to the raw score.
+    order : ndarray of shape (n_trees,), dtype=int64
+        Trees in the order in which they are evaluated.
+    exit_points : ndarray of shape (n_exit_points,), dtype=int64
+        Numbers of trees, ascending, after which a row may leave. All rows leave after
+        the last tree, which is none of them.
+    bounds : ndarray of shape (2, n_exit_points), dtype=float64
+        Bounds on sums, where sums decide.
+    table : ndarray of shape (n_exit_points, n_counts), dtype=int32
+        Answers or limits by the number of votes, where votes decide.
+    bins : ScoreBins or None
+        What bins of scores decide, where they do.
+    at_once : bool
+        Whether all rows leave before the first tree, with the first class.
+    """
+
+    kind: int
+    voting: str
+    order: NDArray[np.int64]
+    exit_points: NDArray[np.int64]
+    bounds: Numbers
+    table: NDArray[np.int32]
+    bins: ScoreBins | None = None
+    at_once: bool = False
+
+    # ---------------------------------------------------------------- making
+
+    @classmethod
+    def between(
+        cls,
+        order: ArrayLike,
+        exit_points: ArrayLike,
+        lower: ArrayLike,
+        upper: ArrayLike,
+        voting: str = "soft",
+    ) -> ExitRule:
+        """Leave with the first class below `lower`, with the second above `upper`.
+
+        Parameters
+        ----------
+        order, exit_points : array-like
+            As above.
+        lower, upper : array-like of shape (n_exit_points,)
+            Bounds on the sum of the trees evaluated so far; ``-inf`` and ``inf`` where
+            no row leaves. Never is `lower` above `upper`.
+        voting : {"hard", "soft"}, default="soft"
+            As above.
+        """
+        return cls._made(BETWEEN, voting, order, exit_points, bounds=(lower, upper))
+
+    @classmethod
+    def by_count(
+        cls,
+        order: ArrayLike,
+        exit_points: ArrayLike,
+        answers: ArrayLike,
+        at_once: bool = False,
+    ) -> ExitRule:
+        """Leave as a table says for the number of votes for the second class.
+
+        Parameters
+        ----------
+        order, exit_points : array-like
+            As above.
+        answers : array-like of shape (n_exit_points, n_trees + 1)
+            The class for each exit point and each number of votes, -1 to stay.
+        at_once : bool, default=False
+            As above.
+        """
+        return cls._made(
+            BY_COUNT, "hard", order, exit_points, table=answers, at_once=at_once
+        )
+
+    @classmethod
+    def by_margin(
+        cls,
+        order: ArrayLike,
+        exit_points: ArrayLike,
+        margin: ArrayLike,
+        voting: str = "soft",
+    ) -> ExitRule:
+        """Leave with the leading class if it is ahead of the next by more than a bound.
+
+        Parameters
+        ----------
+        order, exit_points : array-like
+            As above.
+        margin : array-like of shape (n_exit_points,)
+            The bounds.
+        voting : {"hard", "soft"}, default="soft"
+            As above.
+        """
+        return cls._made(BY_MARGIN, voting, order, exit_points, bounds=(margin, margin))
+
+    @classmethod
+    def by_lead(
+        cls, order: ArrayLike, exit_points: ArrayLike, limits: ArrayLike
+    ) -> ExitRule:
+        """Leave with the leading class if the next one has few enough votes.
+
+        Parameters
+        ----------
+        order, exit_points : array-like
+            As above.
+        limits : array-like of shape (n_exit_points, n_trees + 1)
+            For each exit point and each number of votes of the leading class the
+            largest number of votes of the next one; -1 to stay.
+        """
+        return cls._made(BY_LEAD, "hard", order, exit_points, table=limits)
+
+    @classmethod
+    def by_bin(
+        cls, order: ArrayLike, exit_points: ArrayLike, bins: ScoreBins
+    ) -> ExitRule:
+        """Leave as the bin of the partial score says.
+
+        Parameters
+        ----------
+        order, exit_points : array-like
+            As above.
+        bins : ScoreBins
+            The bins of all exit points.
+        """
+        return cls._made(BY_BIN, "soft", order, exit_points, bins=bins)
+
+    @classmethod
+    def never(cls, order: ArrayLike, n_sums: int, voting: str = "soft") -> ExitRule:
+        """Evaluate all trees for every row.
+
+        Parameters
+        ----------
+        order : array-like of shape (n_trees,)
+            As above.
+        n_sums : int
+            How many sums there are for a row: one for two classes, else one per class.
+        voting : {"hard", "soft"}, default="soft"
+            As above.
+        """
+        if n_sums == 1:
+            return cls.between(order, [], [], [], voting)
+        return cls.by_margin(order, [], [], voting)
+
+    @classmethod
+    def _made(
+        cls,
+        kind: int,
+        voting: str,
+        order: ArrayLike,
+        exit_points: ArrayLike,
+        bounds: Any = ((), ()),
+        table: Any = None,
+        bins: ScoreBins | None = None,
+        at_once: bool = False,
+    ) -> ExitRule:
+        # Copies of its own: Numba takes arrays that are read-only for another type.
+        return cls(
+            kind,
+            voting,
+            np.array(order, dtype=np.int64),
+            np.array(exit_points, dtype=np.int64),
+            np.array(bounds, dtype=np.float64),
+            np.array(np.zeros((0, 1)) if table is None else table, dtype=np.int32),
+            bins,
+            at_once,
+        )
+
+    # ---------------------------------------------------------------- what it says
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.order)
+
+    @property
+    def lower(self) -> Numbers | None:
+        """Sums below this leave with the first class; None for other kinds of rules."""
+        return self.bounds[0] if self.kind == BETWEEN else None
+
+    @property
+    def upper(self) -> Numbers | None:
+        """Sums above this leave with the second class; None for other kinds."""
+        return self.bounds[1] if self.kind == BETWEEN else None
+
+    @property
+    def margin(self) -> Numbers | None:
+        """A lead above this leaves; None for other kinds of rules."""
+        return self.bounds[0] if self.kind == BY_MARGIN else None
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """What kernels take, in their order."""
+        return self.exit_points, self.kind, self.bounds, self.table
+
+    def answers(self, k: int, totals: Numbers) -> NDArray[np.int64]:
+        """Return the class with which each row leaves, or why it does not.
+
+        Parameters
+        ----------
+        k : int
+            Index of the exit point.
+        totals : ndarray of shape (n_rows, n_sums)
+            Sums of the trees so far.
+
+        Returns
+        -------
+        answers : ndarray of shape (n_rows,), dtype=int64
+            A class index, or `STAY` until the next exit point, or `TO_THE_END`.
+        """
+        if self.bins is not None:
+            return self.bins.answers(k, totals[:, 0])
+        if self.kind == BETWEEN:
+            lower, upper = self.bounds[:, k]
+            above = np.where(totals[:, 0] > upper, 1, STAY)
+            return np.where(totals[:, 0] < lower, 0, above)
+        if self.kind == BY_COUNT:
+            return self.table[k, totals[:, 0].astype(np.int64)].astype(np.int64)
+        winner, most, next_most = leading_class(totals)
+        if self.kind == BY_MARGIN:
+            leaves = most - next_most > self.bounds[0, k]
+        else:
+            leaves = next_most <= self.table[k, most.astype(np.int64)]
+        return np.where(leaves, winner, STAY)
+
+    def follow(
+        self,
+        totals: Numbers,
+        add: Callable[[int, int, NDArray[np.int64], Numbers], None],
+    ) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.int64], Numbers]:
+        """Let rows leave at the exit points, while a caller adds up what trees say.
+
+        This is the one loop for all that is not compiled: voters that are called,
+        tables of scores, bins.
+
+        Parameters
+        ----------
+        totals : ndarray of shape (n_rows, n_sums)
+            Sums before the first tree; overwritten.
+        add : callable
+            ``add(start, end, rows, totals)`` adds what the trees ``order[start:end]``
+            say about some of the rows, given by their indices, to their sums.
+
+        Returns
+        -------
+        classes : ndarray of shape (n_rows,), dtype=intp
+            Class indices; -1 for rows that no exit point has let go.
+        n_evaluated : ndarray of shape (n_rows,), dtype=int32
+            Number of trees; all of them for such rows.
+        left : ndarray of shape (n_left,), dtype=int64
+            Indices of these rows.
+        totals : ndarray of shape (n_left, n_sums)
+            Their sums at the last exit point.
+        """
+        classes = np.full(len(totals), -1, dtype=np.intp)
+        n_evaluated = np.full(len(totals), self.n_trees, dtype=np.int32)
+        left = np.arange(len(totals))
+        may_leave = np.ones(len(totals), dtype=np.bool_)
+        for k, (start, end) in enumerate(pairwise([0, *self.exit_points.tolist()])):
+            if len(left) == 0:
+                break
+            add(start, end, left, totals)
+            answers = self.answers(k, totals)
+            leaves = may_leave & (answers >= 0)
+            classes[left[leaves]] = answers[leaves]
+            n_evaluated[left[leaves]] = end
+            may_leave &= answers != TO_THE_END
+            if leaves.any():
+                stays = ~leaves
+                left, totals = left[stays], totals[stays]
+                may_leave = may_leave[stays]
+        return classes, n_evaluated, left, totals
+
+    # ---------------------------------------------------------------- checking
+
+    def check(self, n_trees: int, n_sums: int) -> None:
+        """Raise if kernels could not follow this rule, which they do without looking.
+
+        Parameters
+        ----------
+        n_trees : int
+            Number of trees of the ensemble.
+        n_sums : int
+            How many sums there are for a row.
+        """
+        check_order(self.order, n_trees)
+        problem = self._problem(n_trees)
+        one_sum = self.kind in (BETWEEN, BY_COUNT, BY_BIN)
+        if problem is None and one_sum != (n_sums == 1):
+            problem = f"it must be made for {n_sums} sums"
+        if problem is not None:
+            msg = f"This is no rule for a forest of {n_trees} trees: {problem}."
+            raise InvalidArgumentError(msg)
+
+    def _problem(self, n_trees: int) -> str | None:
+        """Return what is wrong with the parts of this rule, None if nothing is."""
+        points, table = self.exit_points, self.table
+        n_points = len(points)
+        ends = np.concatenate([[0], points, [n_trees]]) if points.ndim == 1 else points
+        if points.ndim != 1 or (ends[1:] <= ends[:-1]).any():
+            return f"exit points must rise from 1 to at most {n_trees - 1}"
+        if self.voting not in VOTINGS:
+            return f"voting must be one of {', '.join(VOTINGS)}"
+        if self.kind in (BETWEEN, BY_MARGIN):
+            if self.bounds.shape != (2, n_points) or np.isnan(self.bounds).any():
+                return "there must be two bounds for each exit point, none of them NaN"
+        elif self.kind == BY_BIN:
+            if self.bins is None or not self.bins.fit_together(n_points):
+                return "its bins do not fit together"
+        elif self.kind not in (BY_COUNT, BY_LEAD) or self.voting != "hard":
+            return "a rule by votes needs votes to be counted"
+        elif table.ndim != 2 or len(table) != n_points or table.shape[1] <= n_trees:
+            return "there must be an entry for each exit point and each number of votes"
+        elif self.kind == BY_COUNT and ((table < -1) | (table > 1)).any():
+            return "answers must be -1, 0 or 1"
+        return None
+
+
+def leading_class(totals: Numbers) -> tuple[NDArray[np.int64], Numbers, Numbers]:
+    """Return the class of the largest sum, this sum, and the next largest one.
+
+    Parameters
+    ----------
+    totals : ndarray of shape (n_rows, n_classes)
+        Sums, of at least two classes. Of equal ones the first leads.
+    """
+    winner = totals.argmax(axis=1).astype(np.int64)
+    best_two = np.partition(totals, -2, axis=1)[:, -2:]
+    return winner, best_two[:, 1], best_two[:, 0]
+
+
+def check_order(order: ArrayLike, n_trees: int) -> NDArray[np.int64]:
+    """Return an order of all trees as an array of its own, or raise.
+
+    Parameters
+    ----------
+    order : array-like of shape (n_trees,)
+        A permutation of the trees.
+    n_trees : int
+        Number of trees.
+    """
+    hint = f"Pass every number from 0 to {n_trees - 1} exactly once."
+    given = np.asarray(order)
+    if given.dtype.kind not in "iu" or given.ndim != 1:
+        msg = (
+            "order must be a one-dimensional array of integers, got dtype "
+            f"{given.dtype} and shape {given.shape}. {hint}"
+        )
+        raise InvalidArgumentError(msg)
+    checked = given.astype(np.int64)
+    if len(checked) != n_trees:
+        msg = (
+            f"order must name each of the {n_trees} trees once, got {len(checked)} "
+            f"numbers. {hint}"
+        )
+        raise InvalidArgumentError(msg)
+    if not np.array_equal(np.sort(checked), np.arange(n_trees)):
+        strange = np.flatnonzero((checked < 0) | (checked >= n_trees))
+        if len(strange):
+            problem = f"names tree {checked[strange[0]]}, which there is not"
+        else:
+            twice = np.flatnonzero(np.bincount(checked) > 1)[0]
+            problem = f"names tree {twice} more than once"
+        msg = f"order must be a permutation of the trees, but {problem}. {hint}"
+        raise InvalidArgumentError(msg)
+    return checked
+
+
+def check_exit_points(
+    exit_points: ArrayLike | None, n_trees: int, least: int = 1
+) -> NDArray[np.int64]:
+    """Return the exit points as integers, or raise.
+
+    Parameters
+    ----------
+    exit_points : array-like of int or None
+        Numbers of trees after which a row may leave. None stands for all of them:
+        after 1, 2, ..., `n_trees` - 1 trees. After the last one all rows leave anyway.
+    n_trees : int
+        Number of trees.
+    least : int, default=1
+        The smallest number allowed.
+    """
+    if exit_points is None:
+        return np.arange(1, n_trees, dtype=np.int64)
+    given = np.asarray(exit_points)
+    if given.size == 0 and given.ndim == 1:
+        return np.empty(0, dtype=np.int64)
+    if (
+        given.dtype.kind not in "iu"
+        or given.ndim != 1
+        or np.any(given[1:] <= given[:-1])
+        or given[0] < least
+        or given[-1] >= n_trees
+    ):
+        msg = (
+            f"exit_points must be ascending integers from {least} to the number of "
+            f"trees less one ({n_trees - 1}), got {exit_points!r}. Write range(8, "
+            f"{n_trees}, 8) to let rows leave after every eighth tree."
+        )
+        raise InvalidArgumentError(msg)
+    return given.astype(np.int64)
