@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import _safe_indexing, assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
 from spinney.base.estimator import (
     EnsembleClassifier,
     held_out_split,
@@ -27,9 +29,20 @@ from spinney.base.estimator import (
 from spinney.base.progress import progress_for
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.forest import Forest
+from spinney.persistence.container import Arrays, Settings
+from spinney.persistence.fields import part_forest_to_parts, take_setting
 from spinney.pruning.costs import Purchases, purchases_for, whole_numbers
 from spinney.pruning.lazy import Fetch, LazyPrediction, cost_of, predict_lazily
 from spinney.pruning.out_of_bag import out_of_bag
+from spinney.pruning.pruner_fields import (
+    frontier_to_parts,
+    purchases_to_parts,
+    take_frontier,
+    take_full_forest,
+    take_kept_until,
+    take_point,
+    take_purchases,
+)
 from spinney.readers import read_model
 
 if TYPE_CHECKING:
@@ -477,6 +490,34 @@ class FeatureCostPruner(EnsembleClassifier):
         from spinney.pruning.pruned import prune_forest
 
         return prune_forest(self.full_forest_, self._until >= place % n_points)
+
+    # ---------------------------------------------------------------- files
+
+    def __spinney_save__(self) -> tuple[Settings, Arrays]:
+        settings, arrays = classifier_to_parts(self)
+        settings |= {"gap": self.gap_, "point": list(self.point_)}
+        arrays["kept_until"] = self._until
+        for part_settings, part_arrays in (
+            part_forest_to_parts("full", self.full_forest_),
+            frontier_to_parts(self.frontier_),
+            purchases_to_parts(self._purchases),
+        ):
+            settings |= part_settings
+            arrays |= part_arrays
+        return settings, arrays
+
+    @classmethod
+    def __spinney_load__(cls, settings: Settings, arrays: Arrays) -> FeatureCostPruner:
+        pruner: FeatureCostPruner = classifier_from_parts(cls, settings, arrays)
+        full = take_full_forest(pruner.forest_, settings, arrays)
+        pruner.estimator = pruner.estimator_ = FrozenEstimator(full)
+        pruner.full_forest_ = full
+        pruner.frontier_ = take_frontier(settings, arrays)
+        pruner._until = take_kept_until(arrays, full, len(pruner.frontier_))
+        pruner._purchases = take_purchases(settings, arrays, full.n_features)
+        pruner.gap_ = take_setting(settings, "gap", float)
+        pruner.point_ = take_point(settings)
+        return pruner
 
 
 def _distinct(X: Any, y: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
