@@ -114,13 +114,13 @@ def raw(forest, X):
     return total
 
 
-def early_sums(forest, counting, X):
+def early_sums(forest, voting, X):
     """(rows, trees, sums) what each tree adds to the sums that a rule sees."""
     n_classes = len(forest.classes)
-    if counting == "votes" or forest.aggregation == "vote":
+    if voting == "hard" or forest.aggregation == "vote":
         cast = votes(forest, X)
         if n_classes <= 2:
-            shift = 0.5 if counting == "scores" and n_classes == 2 else 0.0
+            shift = 0.5 if voting == "soft" and n_classes == 2 else 0.0
             return (cast == 1)[:, :, None] - shift
         return (cast[:, :, None] == np.arange(n_classes)).astype(float)
     each = scores(forest, X)
@@ -136,35 +136,35 @@ def early_sums(forest, counting, X):
     return each
 
 
-def ask_early(forest, counting, order, checks, leave, X):
+def evaluate_early(forest, voting, order, exit_points, leave, X):
     """Class and number of trees for every row, tree by tree.
 
     ``leave(k, sums)`` returns the class with which a row with these sums leaves at
-    check ``k``, or None.
+    exit point ``k``, or None.
     """
-    if counting == "votes":
+    if voting == "hard":
         cast = votes(forest, X)
         full = [np.bincount(row, minlength=2).argmax() for row in cast]
     else:
         full = forest.winners(raw(forest, X))
-    each = early_sums(forest, counting, X)
+    each = early_sums(forest, voting, X)
     start = np.zeros(each.shape[2])
-    if counting == "scores" and forest.aggregation == "sum":
+    if voting == "soft" and forest.aggregation == "sum":
         start = forest.base_score.astype(float)
         if len(start) > len(each[0, 0] if len(each) else start):
             start = (start[1:] - start[:1]) / 2
     classes, counts = [], []
     for row, answer in zip(each, full, strict=True):
         sums = start.copy()
-        n_asked = 0
+        n_evaluated = 0
         for tree in order:
             sums = sums + row[tree]
-            n_asked += 1
-            if n_asked in checks:
-                early = leave(list(checks).index(n_asked), sums)
+            n_evaluated += 1
+            if n_evaluated in exit_points:
+                early = leave(list(exit_points).index(n_evaluated), sums)
                 if early is not None:
                     answer = early
                     break
         classes.append(int(answer))
-        counts.append(n_asked)
+        counts.append(n_evaluated)
     return np.array(classes, dtype=int), np.array(counts, dtype=int)

@@ -52,7 +52,7 @@ class Fitted:
             "name": self.way.name,
             "level": self.way.level,
             "fit_seconds": self.fit_seconds,
-            "checks": self.classifier.checks_.tolist(),
+            "checks": self.classifier.exit_points_.tolist(),
             "shares": self.shares,
             "disagreements": self.disagreements,
             "own_disagreements": self.own_disagreements,

@@ -171,7 +171,7 @@ def curve(
     """Return trees, disagreement and accuracy on the test rows, level by level."""
     points = []
     for level in levels:
-        decisions, n_asked = fit(level).follow(case.test)
+        decisions, n_asked = case.test.follow(fit(level))
         points.append(
             {
                 "level": level,
@@ -226,7 +226,7 @@ def methods_of(case: Case, seed: int, early_exit: str) -> dict[str, Any]:
             order_of(order),
             level,
             early_exit=early_exit,
-            steps=steps,
+            exit_points=steps,
             is_random=order == "random",
             random_state=seed,
         )
@@ -334,7 +334,7 @@ def _counts(case: Case, seed: int, curves: dict[str, Any]) -> dict[str, list[int
     counts = {}
     for method in ("QWYC*", "Fan*", "qwyc, optimal", "natural, optimal"):
         near = min(curves[method], key=lambda p: abs(p["disagreement"] - TARGET))
-        _, n_asked = methods[method](near["level"]).follow(case.test)
+        _, n_asked = case.test.follow(methods[method](near["level"]))
         counts[method] = n_asked.tolist()
     return counts
 

@@ -53,7 +53,7 @@ def _example() -> Row:
     for restricted in (True, False):
         policy = qwyc(table, 0.0, restrict_to_beta=restricted)
         order = ", ".join(str(tree + 1) for tree in policy.order)
-        found.append((order, float(policy.follow(table)[1].mean())))
+        found.append((order, float(table.follow(policy)[1].mean())))
     (order, cost), (free_order, free_cost) = found
     return Row(
         "Appendix A.1",

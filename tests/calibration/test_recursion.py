@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise, product
-from math import comb
+from math import comb, lcm
 
 import numba
 import numpy as np
@@ -72,7 +72,7 @@ def sweep(paths, costs, price, may_fall=True, may_rise=True, before=None):
         lower, upper, reach, _ = (array.copy() for array in before)
     stop_at, wrong = np.empty(n_paths, np.int32), np.empty(n_paths, np.bool_)
     find_cuts(
-        *(paths.codes, paths.starts, paths.weights, costs, price, may_fall, may_rise),
+        *(paths.codes, paths.starts, costs, price, may_fall, may_rise),
         *(reach, lower, upper, stop_at, wrong),
     )
     return lower, upper, stop_at, wrong
@@ -88,10 +88,9 @@ def small_paths(draw, most_checks=3, most_paths=8):
     code = st.integers(0, 2 * int(starts[-1]) - 1)
     rows = st.lists(code, min_size=n_paths, max_size=n_paths)
     codes = np.array([draw(rows) for _ in range(n_checks)], dtype=np.uint16)
-    weights = draw(st.lists(st.integers(1, 3), min_size=n_paths, max_size=n_paths))
     steps = draw(st.lists(st.integers(1, 5), min_size=n_checks, max_size=n_checks))
     costs = np.cumsum([*steps, draw(st.integers(1, 5))]).astype(np.float64)
-    return Paths(codes, starts, np.array(weights, dtype=np.float64)), costs
+    return Paths(codes, starts), costs
 
 
 @st.composite
@@ -136,7 +135,7 @@ def test_one_check_gets_the_best_of_all_cuts(problem, price, allowed):
 
     def lagrangian(cuts):
         paid, missed = cut_codes(paths.codes, *cuts, costs, paths.starts)
-        return paths.weights @ (paid + price * missed)
+        return (paid + price * missed).sum()
 
     best = min(
         lagrangian((low[None], up[None]))
@@ -154,7 +153,7 @@ def test_a_second_sweep_never_costs_more_and_optimises_the_first_check(problem, 
 
     def lagrangian(lower, upper):
         paid, missed = cut_codes(paths.codes, lower, upper, costs, paths.starts)
-        return paths.weights @ paid + price * (paths.weights @ missed)
+        return paid.sum() + price * missed.sum()
 
     first = sweep(paths, costs, price)
     second = sweep(paths, costs, price, before=first)
@@ -171,9 +170,8 @@ def test_cuts_keep_the_bound_and_tell_what_they_do(problem, bound):
     paths, costs = problem
     cuts = solve(paths, costs, bound)
     paid, missed = cut_codes(paths.codes, cuts.lower, cuts.upper, costs, paths.starts)
-    total = paths.weights.sum()
-    assert cuts.disagreement == pytest.approx(paths.weights @ missed / total)
-    assert cuts.mean_cost == pytest.approx(paths.weights @ paid / total)
+    assert cuts.disagreement == pytest.approx(missed.mean())
+    assert cuts.mean_cost == pytest.approx(paid.mean())
     assert cuts.disagreement <= bound
 
 
@@ -199,7 +197,7 @@ def test_cuts_are_close_to_the_best_of_all_rules(bound):
     ratios = []
     for seed in range(15):
         sums, positive = random_walks(60, 2, seed)
-        paths, _ = recursion.bin_paths(sums, [~positive] * 2, np.ones(60), 2, 6, "mass")
+        paths, _ = recursion.bin_paths(sums, [~positive] * 2, 60, 2, 6)
         costs = np.array([1.0, 2.0, 4.0])
         ratios.append(
             solve(paths, costs, bound).mean_cost / best_of_all(paths, costs, bound)
@@ -209,26 +207,30 @@ def test_cuts_are_close_to_the_best_of_all_rules(bound):
     assert max(ratios) <= 1.2
 
 
-def vote_paths(n_voters, shares):
-    """Return all orders of all votes as paths: sums, full decisions and weights."""
+def vote_paths(n_voters):
+    """Return all orders of votes as paths, all numbers of positive ones equally often.
+
+    Returns the sums of every path and its full decision.
+    """
     votes = np.array(list(product([0, 1], repeat=n_voters)))
     counts = votes.sum(axis=1)
-    weights = shares[counts] / np.array([comb(n_voters, n) for n in counts])
+    n_orders = np.array([comb(n_voters, n) for n in counts])
+    votes = votes.repeat(lcm(*n_orders.tolist()) // n_orders, axis=0)
     sums = (np.cumsum(votes, axis=1) - 0.5 * np.arange(1, n_voters + 1)).T
-    return sums[:-1], 2 * counts > n_voters, weights
+    return sums[:-1], 2 * votes.sum(axis=1) > n_voters
 
 
 @pytest.mark.parametrize("price", [1.0, 5.0, 20.0, 100.0])
 def test_a_vote_costs_what_the_exact_recursion_says(price):
-    n_voters = 5 if WITHOUT_JIT else 9
+    n_voters = 5 if WITHOUT_JIT else 7
     shares = np.full(n_voters + 1, 1.0 / (n_voters + 1))
-    sums, positive, weights = vote_paths(n_voters, shares)
+    sums, positive = vote_paths(n_voters)
     steps = np.arange(1, n_voters + 1).astype(np.float64)
     paths, _ = recursion.bin_paths(
-        sums, [~positive] * (n_voters - 1), weights, n_voters - 1, 64, "mass"
+        sums, [~positive] * (n_voters - 1), len(positive), n_voters - 1, 64
     )
     _, _, stop_at, wrong = sweep(paths, steps, price)
-    value = weights @ (steps[stop_at] + price * wrong)
+    value = (steps[stop_at] + price * wrong).mean()
     may_stop = np.arange(n_voters + 1) >= 1
     exact, _ = cheapest_rule(shares, price * shares, may_stop)
     assert value == pytest.approx(exact, rel=1e-12)
@@ -237,10 +239,9 @@ def test_a_vote_costs_what_the_exact_recursion_says(price):
 @pytest.mark.parametrize("bound", [0.0, 0.01, 0.05, 0.2])
 def test_a_vote_is_solved_nearly_as_well_as_with_chance(bound):
     n_voters = 5 if WITHOUT_JIT else 9
-    shares = np.full(n_voters + 1, 1.0 / (n_voters + 1))
-    sums, positive, weights = vote_paths(n_voters, shares)
+    sums, positive = vote_paths(n_voters)
     steps = np.arange(1, n_voters + 1)
-    found = optimal_thresholds(sums, positive, steps, bound, weights=weights)
+    found = optimal_thresholds(sums, positive, steps, bound)
     exact = optimal_strategy(n_voters, bound)
     assert found.disagreement <= bound + 1e-12
     assert found.mean_cost >= exact.lower_bound - 1e-9
@@ -252,12 +253,9 @@ def test_a_vote_is_solved_nearly_as_well_as_with_chance(bound):
     small_sums(),
     st.sampled_from([0.0, 0.1, 0.25, 0.5]),
     st.sampled_from(["both", "negative", "positive"]),
-    st.sampled_from(["mass", "width"]),
     st.integers(2, 9),
 )
-def test_thresholds_do_on_the_paths_what_they_say(
-    problem, bound, early_exit, binning, n_bins
-):
+def test_thresholds_do_on_the_paths_what_they_say(problem, bound, early_exit, n_bins):
     sums, positive = problem
     costs = np.arange(1, len(sums) + 2)
     found = optimal_thresholds(
@@ -266,7 +264,6 @@ def test_thresholds_do_on_the_paths_what_they_say(
         costs,
         bound,
         n_bins=n_bins,
-        binning=binning,
         early_exit=early_exit,
     )
     paid, wrong = follow(sums, positive, costs, found.lower, found.upper)
@@ -304,22 +301,6 @@ def test_more_disagreement_costs_less():
             assert thresholds.disagreement >= 0.85 * bound
 
 
-def test_weights_count_like_repetitions_and_zero_not_at_all():
-    sums, positive = random_walks(200, 5)
-    times = np.random.default_rng(1).integers(0, 4, size=200)
-    costs = np.arange(1, 7)
-    options = {"n_bins": 200, "binning": "width"}
-    weighted = optimal_thresholds(sums, positive, costs, 0.05, weights=times, **options)
-    stop_at, wrong = follow_thresholds(
-        sums.repeat(times, axis=1),
-        positive.repeat(times),
-        weighted.lower,
-        weighted.upper,
-    )
-    assert weighted.disagreement == pytest.approx(wrong.mean())
-    assert weighted.mean_cost == pytest.approx(costs[stop_at].mean())
-
-
 def test_sums_may_come_one_check_at_a_time():
     sums, positive = random_walks(300, 6)
     costs = np.arange(1, 8)
@@ -347,16 +328,7 @@ def test_margins_are_thresholds_with_one_kind_of_stop():
     assert found.mean_cost < 6.0
 
 
-def test_tiny_weights_do_not_break_the_bound():
-    sums = np.array([[1.0, -1.0, -1.0], [2.0, -2.0, -2.0]])
-    weights = [1.0, 1.0, 1e-30]
-    found = optimal_thresholds(
-        sums, [True, False, True], [1, 2, 3], 0.0, weights=weights
-    )
-    assert found.disagreement == 0.0
-
-
-def test_without_checks_everything_is_asked():
+def test_without_checks_everything_is_evaluated():
     found = optimal_thresholds([], [True, False], [3.0], 0.1)
     assert found.lower.shape == found.upper.shape == (0,)
     assert (found.mean_cost, found.disagreement) == (3.0, 0.0)
@@ -383,15 +355,10 @@ def test_free_checks_are_allowed():
         ({"costs": [-1, 1]}, "costs must be"),
         ({"costs": []}, "costs must be"),
         ({"costs": [1, np.nan]}, "costs must be"),
-        ({"weights": [1.0]}, "weights must be 2"),
-        ({"weights": [1.0, -1.0]}, "weights must be 2"),
-        ({"weights": [0.0, 0.0]}, "not all be zero"),
         ({"max_disagreement": 1.0}, "max_disagreement must be"),
         ({"max_disagreement": np.nan}, "max_disagreement must be"),
         ({"n_bins": 1}, "n_bins must be"),
         ({"n_bins": 40000}, "n_bins must be"),
-        ({"binning": "size"}, "binning must be"),
-        ({"early_exit": "none"}, "early_exit must be"),
     ],
 )
 def test_what_makes_no_sense_is_refused(change, message):

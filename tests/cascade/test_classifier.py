@@ -110,7 +110,7 @@ def test_every_order_goes_with_every_rule(boosted, order, rule):
     assert n_asked.mean() < 0.8 * 60
     assert np.mean(labels != model.predict(X[2000:])) < 0.08
     assert quick.expected_disagreement_ <= 0.02
-    assert set(n_asked.tolist()) <= {*quick.checks_.tolist(), 60}
+    assert set(n_asked.tolist()) <= {*quick.exit_points_.tolist(), 60}
     assert sorted(quick.order_.tolist()) == list(range(60))
 
 
@@ -119,7 +119,7 @@ def test_the_runtime_follows_the_rule_as_it_was_fitted(boosted, averaged, rule):
     for model, X, _ in (boosted, averaged):
         quick = fitted(model, X[:2000], rule=rule)
         table = table_of(quick.forest_, quick.forest_.engine.rows(X[2000:]))
-        decisions, expected = quick._policy.follow(table)
+        decisions, expected = table.follow(quick.rule_)
         labels, n_asked = quick.predict_counted(X[2000:])
         np.testing.assert_array_equal(n_asked, expected)
         np.testing.assert_array_equal(labels, quick.classes_[decisions])
@@ -131,14 +131,14 @@ def test_several_classes_leave_by_their_lead(four):
     for rule in ("thresholds", "optimal"):
         quick = fitted(model, X[:2000], rule=rule, max_disagreement=0.05)
         table = table_of(quick.forest_, quick.forest_.engine.rows(X[2000:]))
-        decisions, expected = quick._policy.follow(table)
+        decisions, expected = table.follow(quick.rule_)
         labels, n_asked = quick.predict_counted(X[2000:])
         np.testing.assert_array_equal(n_asked, expected)
         np.testing.assert_array_equal(labels, quick.classes_[decisions])
         assert n_asked.mean() < 90
         assert np.mean(labels != model.predict(X[2000:])) < 0.12
         assert quick.lower_ is None
-        assert len(quick.margin_) == len(quick.checks_)
+        assert len(quick.margin_) == len(quick.exit_points_)
 
 
 def test_single_rows_are_answered_like_many(boosted, four):
@@ -367,7 +367,7 @@ def test_one_tree_or_one_row_or_one_class():
     one_tree = RandomForestClassifier(1, random_state=0).fit(X, y)
     for rule in RULES:
         quick = fitted(one_tree, X, rule=rule)
-        assert quick.checks_.tolist() == []
+        assert quick.exit_points_.tolist() == []
         np.testing.assert_array_equal(quick.predict(X), one_tree.predict(X))
     one_class = RandomForestClassifier(3, random_state=0).fit(X, np.zeros(200))
     quick = fitted(one_class, X)

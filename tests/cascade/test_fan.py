@@ -73,7 +73,7 @@ def test_decisions_are_those_of_the_slow_twin(seed, min_count, early_exit):
     )
     bins = slow_bins(scores, order, width)
     for rows in (scores, new):
-        decisions, n_asked = policy.follow(ScoreTable.of_scores(rows, beta=beta))
+        decisions, n_asked = ScoreTable.of_scores(rows, beta=beta).follow(policy)
         expected = slow_follow(
             rows, order, width, gamma, beta, bins, min_count, early_exit
         )
@@ -108,22 +108,21 @@ def test_gamma_is_about_the_smallest_that_keeps_the_bound(seed, bound):
     allowed = allowed_errors(bound, 80)
 
     def n_wrong(gamma):
-        decisions, _ = fit_fan(table, np.arange(6), gamma=gamma, bin_width=2.0).follow(
-            table
-        )
+        rule = fit_fan(table, np.arange(6), gamma=gamma, bin_width=2.0)
+        decisions, _ = table.follow(rule)
         return np.count_nonzero(decisions != table.decisions)
 
-    assert n_wrong(policy.gamma) <= allowed
-    if policy.gamma > 0:
-        assert n_wrong(0.998 * policy.gamma) > allowed
+    assert n_wrong(policy.bins.gamma) <= allowed
+    if policy.bins.gamma > 0:
+        assert n_wrong(0.998 * policy.bins.gamma) > allowed
 
 
 def test_a_row_in_an_unknown_bin_is_asked_to_the_end():
     table = ScoreTable.of_scores([[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]])
     policy = fit_fan(table, [0, 1, 2], gamma=0.0, bin_width=0.5)
-    assert policy.follow(table)[1].tolist() == [1, 1]
+    assert table.follow(policy)[1].tolist() == [1, 1]
     new = ScoreTable.of_scores([[9.0, -8.0, 1.0]])
-    assert policy.follow(new)[1].tolist() == [3]
+    assert new.follow(policy)[1].tolist() == [3]
 
 
 def test_bins_can_be_left_to_their_default_width():
@@ -131,10 +130,10 @@ def test_bins_can_be_left_to_their_default_width():
     table = ScoreTable.of_scores(rng.normal(size=(500, 1)) + rng.normal(size=(500, 20)))
     policy = fit_fan(table, np.arange(20), 0.02)
     full = table.full_scores()
-    assert policy.bin_width == pytest.approx(0.01 * np.ptp(full))
-    assert policy.follow(table)[1].mean() < 20
+    assert policy.bins.width == pytest.approx(0.01 * np.ptp(full))
+    assert table.follow(policy)[1].mean() < 20
     constant = ScoreTable.of_scores(np.ones((3, 2)))
-    assert fit_fan(constant, [0, 1], 0.0).follow(constant)[1].tolist() == [1, 1, 1]
+    assert constant.follow(fit_fan(constant, [0, 1], 0.0))[1].tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,10 @@ def random_walks(seed, n_rows, n_trees, n_classes=1):
 def test_calibration_rows_keep_the_bound_and_the_side(seed, bound, early_exit):
     table = ScoreTable.of_scores(random_walks(seed, 60, 7))
     order = np.random.default_rng(seed).permutation(7)
-    policy = fit_optimal(table, order, bound, early_exit=early_exit, steps=[1, 3, 4])
-    decisions, n_asked = policy.follow(table)
+    policy = fit_optimal(
+        table, order, bound, early_exit=early_exit, exit_points=[1, 3, 4]
+    )
+    decisions, n_asked = table.follow(policy)
     assert np.mean(decisions != table.decisions) <= bound
     assert set(n_asked.tolist()) <= {1, 3, 4, 7}
     np.testing.assert_array_equal(policy.order, order)
@@ -56,7 +58,7 @@ def test_calibration_rows_keep_the_bound_and_the_side(seed, bound, early_exit):
 def test_several_classes_keep_the_bound(seed, bound):
     table = ScoreTable.of_scores(random_walks(seed, 60, 7, n_classes=3))
     policy = fit_optimal(table, np.arange(7), bound)
-    decisions, n_asked = policy.follow(table)
+    decisions, n_asked = table.follow(policy)
     assert np.mean(decisions != table.decisions) <= bound
     if bound > 0.3:
         assert n_asked.mean() < 7
@@ -133,7 +135,7 @@ def test_random_orders_hold_for_new_rows_and_new_orders():
     again = fit_optimal_for_random_orders(table, order, 0.02, **settings)
     np.testing.assert_array_equal(policy.upper, again.upper)
     new = ScoreTable.of_scores(scores[2000:][:, rng.permutation(n_trees)])
-    decisions, n_asked = policy.follow(new)
+    decisions, n_asked = new.follow(policy)
     assert np.mean(decisions != new.decisions) < 0.03
     assert n_asked.mean() < 0.6 * n_trees
 

@@ -47,12 +47,12 @@ def test_scorers_are_called_for_undecided_rows_only(order, rule):
     X = rows(500, 1)
     decisions, n_asked = cascade.decide(scorers, X)
     table = ScoreTable.of_scores(X * WEIGHTS, beta=0.1)
-    expected, counts = cascade.policy.follow(table)
+    expected, counts = table.follow(cascade.rule)
     np.testing.assert_array_equal(n_asked, counts)
     assert np.count_nonzero(decisions != expected) == 0
     assert np.mean(decisions != table.decisions) < 0.06
     assert sum(calls) == n_asked.sum() < 5 * 500
-    place = cascade.policy.order.tolist()
+    place = cascade.rule.order.tolist()
     assert [calls[k] for k in place] == [np.sum(n_asked > i) for i in range(5)]
 
 
@@ -78,7 +78,7 @@ def test_labels_serve_the_orders_that_need_them():
     cascade = fit_cascade(
         X * WEIGHTS / 10, 0.02, order="greedy_mse", y=y, random_state=0
     )
-    assert cascade.policy.order[0] == 0
+    assert cascade.rule.order[0] == 0
     with pytest.raises(InvalidArgumentError, match="needs labels"):
         fit_cascade(X, 0.02, order="greedy_mse")
 

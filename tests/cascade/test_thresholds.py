@@ -39,7 +39,7 @@ def test_decisions_are_those_of_the_slow_twin(seed, budget, kind, restrict):
         early_exit=kind[0],
         budget_split=kind[1],
         restrict_to_beta=restrict,
-        steps=steps,
+        exit_points=steps,
     )
     expected = slow_thresholds(
         scores,
@@ -53,7 +53,7 @@ def test_decisions_are_those_of_the_slow_twin(seed, budget, kind, restrict):
         within=0.25 if restrict else None,
     )
     assert decided_by(policy, table) == expected
-    assert policy.check_steps.tolist() == steps
+    assert policy.exit_points.tolist() == steps
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0, 0.5), KINDS)
@@ -77,7 +77,7 @@ def test_margins_decide_as_the_slow_twin_does(seed, budget):
     order = rng.permutation(n_trees)
     table = ScoreTable.of_scores(scores)
     policy = fit_thresholds(table, order, budget / n_rows)
-    decisions, n_asked = policy.follow(table)
+    decisions, n_asked = table.follow(policy)
     undecided = np.arange(n_rows)
     partial = np.zeros((n_rows, n_classes))
     for step, tree in enumerate(order[:-1], start=1):
@@ -99,7 +99,7 @@ def test_calibration_rows_never_disagree_more_often_than_allowed(seed, bound):
     n_classes = int(rng.integers(1, 4))
     shape = (30, 8) if n_classes == 1 else (30, 8, n_classes)
     table = ScoreTable.of_scores(rng.normal(size=shape).round(1))
-    decisions, _ = fit_thresholds(table, np.arange(8), bound).follow(table)
+    decisions, _ = table.follow(fit_thresholds(table, np.arange(8), bound))
     n_wrong = np.count_nonzero(decisions != table.decisions)
     assert n_wrong <= allowed_errors(bound, 30)
 
@@ -107,14 +107,14 @@ def test_calibration_rows_never_disagree_more_often_than_allowed(seed, bound):
 def test_nothing_is_decided_between_the_check_steps():
     rng = np.random.default_rng(0)
     table = ScoreTable.of_scores(rng.normal(size=(200, 20)))
-    policy = fit_thresholds(table, np.arange(20), 0.1, steps=[5, 11])
-    assert set(policy.follow(table)[1].tolist()) == {5, 11, 20}
+    policy = fit_thresholds(table, np.arange(20), 0.1, exit_points=[5, 11])
+    assert set(table.follow(policy)[1].tolist()) == {5, 11, 20}
 
 
 def test_without_check_steps_all_trees_are_asked():
     table = ScoreTable.of_scores([[1.0, 1.0], [-1.0, -1.0]])
-    policy = fit_thresholds(table, [1, 0], 0.5, steps=[])
-    assert policy.follow(table)[1].tolist() == [2, 2]
+    policy = fit_thresholds(table, [1, 0], 0.5, exit_points=[])
+    assert table.follow(policy)[1].tolist() == [2, 2]
 
 
 @pytest.mark.parametrize(

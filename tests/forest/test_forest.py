@@ -552,7 +552,7 @@ def test_a_tampered_pickle_is_checked_like_any_forest():
         Forest.__new__(Forest).__setstate__(state)
 
 
-def test_replace_changes_only_what_is_named_and_checks_it():
+def test_replace_changes_only_what_is_named_and_exit_points_it():
     forest = Forest(**two_trees())
     other = forest.replace(missing_left=np.ones(8, dtype=bool), source="new")
     assert other.missing_left.all()

@@ -108,7 +108,7 @@ def slow_thresholds(scores, order, beta, budget, *, checks=None, base=0.0, **kin
 
 def decided_by(policy, table):
     """Return {step: (set of negative, set of positive rows)} of a policy."""
-    decisions, n_asked = policy.follow(table)
+    decisions, n_asked = table.follow(policy)
     return {
         int(step): tuple(
             set(np.flatnonzero((n_asked == step) & (decisions == side)))
@@ -121,7 +121,7 @@ def decided_by(policy, table):
 
 def mean_cost(policy, table, costs=None):
     """Return the mean cost of the trees that a policy asks."""
-    _, n_asked = policy.follow(table)
+    _, n_asked = table.follow(policy)
     each = np.ones(table.n_trees) if costs is None else np.asarray(costs)
     return np.concatenate([[0.0], np.cumsum(each[policy.order])])[n_asked].mean()
 

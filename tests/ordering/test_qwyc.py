@@ -18,6 +18,7 @@ from ordering.exits_reference import (
     slow_margin_qwyc,
     slow_qwyc,
 )
+from spinney.cascade.fitting import widened
 from spinney.errors import InvalidArgumentError
 from spinney.ordering import ScoreTable, kernels
 from spinney.ordering.qwyc import allowed_errors, qwyc
@@ -86,7 +87,7 @@ def test_order_and_decisions_are_those_of_the_slow_twin(
         early_exit=early_exit,
         budget_split=split,
         restrict_to_beta=restrict,
-        check_steps=checks,
+        exit_points=checks,
     )
     order, decided = slow_qwyc(
         scores,
@@ -253,7 +254,7 @@ def test_calibration_rows_never_disagree_more_often_than_allowed(scores, bound, 
     scores = scores / 3 + rng.choice([0.0, 0.1], size=scores.shape)
     table = ScoreTable.of_scores(scores)
     policy = qwyc(table, bound, early_exit=kind[0], budget_split=kind[1])
-    decisions, n_asked = policy.follow(table)
+    decisions, n_asked = table.follow(policy)
     n_wrong = np.count_nonzero(decisions != table.decisions)
     assert n_wrong <= allowed_errors(bound, len(scores))
     assert sorted(policy.order.tolist()) == list(range(scores.shape[1]))
@@ -270,23 +271,23 @@ def test_nobody_decidable_leaves_the_order_and_infinite_thresholds():
     assert policy.order.tolist() == [0, 1, 2, 3]
     assert np.all(np.isneginf(policy.lower))
     assert np.all(np.isposinf(policy.upper))
-    assert policy.follow(table)[1].tolist() == [4, 4]
+    assert table.follow(policy)[1].tolist() == [4, 4]
 
 
 def test_rows_of_one_class_are_all_decided_by_the_first_tree_but_unseen_scores_not():
     table = ScoreTable.of_scores([[3.0, 1.0, 5.0], [2.0, 4.0, 5.0]])
     policy = qwyc(table, 0.0)
     assert policy.order.tolist() == [0, 1, 2]  # the rest stays in its order
-    assert policy.follow(table)[1].tolist() == [1, 1]
+    assert table.follow(policy)[1].tolist() == [1, 1]
     lower = ScoreTable.of_scores([[1.5, 1.0, 5.0]])
-    assert policy.follow(lower)[1].tolist() == [3]
+    assert lower.follow(policy)[1].tolist() == [3]
 
 
 def test_a_large_budget_decides_everything_at_once_with_one_cut():
     scores = np.array([[-2.0, 9.0], [-1.0, -9.0], [1.0, -9.0], [2.0, 9.0]])
     policy = qwyc(ScoreTable.of_scores(scores), 0.5)
     assert policy.lower[0] == policy.upper[0]
-    _, n_asked = policy.follow(ScoreTable.of_scores(scores))
+    _, n_asked = ScoreTable.of_scores(scores).follow(policy)
     assert n_asked.tolist() == [1, 1, 1, 1]
 
 
@@ -294,11 +295,11 @@ def test_infinite_scores_decide():
     scores = np.array([[-np.inf, 5.0], [np.inf, -5.0], [0.5, 1.0], [-0.5, -1.0]])
     table = ScoreTable.of_scores(scores)
     policy = qwyc(table, 0.0)
-    decisions, n_asked = policy.follow(table)
+    decisions, n_asked = table.follow(policy)
     assert decisions.tolist() == [0, 1, 1, 0]
     assert n_asked.tolist() == [1, 1, 1, 1]
     policy = qwyc(ScoreTable.of_scores(scores[:2]), 0.0)
-    assert policy.follow(ScoreTable.of_scores(scores[:2]))[1].tolist() == [1, 1]
+    assert ScoreTable.of_scores(scores[:2]).follow(policy)[1].tolist() == [1, 1]
 
 
 def test_neighbouring_floats_are_not_parted_by_crossing_thresholds():
@@ -306,15 +307,15 @@ def test_neighbouring_floats_are_not_parted_by_crossing_thresholds():
     table = ScoreTable.of_scores([[1.0, -9.0], [above, 9.0]])
     policy = qwyc(table, 0.0)
     assert np.all(policy.lower <= policy.upper)
-    decisions, _ = policy.follow(table)
+    decisions, _ = table.follow(policy)
     assert decisions.tolist() == [0, 1]
 
 
 def test_one_tree_has_nothing_to_check():
     table = ScoreTable.of_scores([[1.0], [-1.0]])
     policy = qwyc(table, 0.0)
-    assert policy.check_steps.tolist() == []
-    decisions, n_asked = policy.follow(table)
+    assert policy.exit_points.tolist() == []
+    decisions, n_asked = table.follow(policy)
     assert (decisions.tolist(), n_asked.tolist()) == ([1, 0], [1, 1])
 
 
@@ -357,10 +358,10 @@ def test_margins_decide_as_the_slow_twin_does(seed, budget, one_output_each):
         table = ScoreTable.of_scores(scores)
     full = scores.sum(axis=1).argmax(axis=1)
     np.testing.assert_array_equal(table.decisions, full)
-    policy = qwyc(table, budget / n_rows, costs=costs, check_steps=checks)
+    policy = qwyc(table, budget / n_rows, costs=costs, exit_points=checks)
     order, decided = slow_margin_qwyc(scores, full, budget, costs, checks)
     assert policy.order.tolist() == order
-    _, n_asked = policy.follow(table)
+    _, n_asked = table.follow(policy)
     found = {
         int(step): set(np.flatnonzero(n_asked == step)) for step in np.unique(n_asked)
     }
@@ -385,10 +386,10 @@ def test_margins_decide_as_the_slow_twin_does(seed, budget, one_output_each):
         ({"max_disagreement": True}, r"in \[0, 1\)"),
         ({"early_exit": "never"}, "'both', 'negative', 'positive'"),
         ({"budget_split": "half"}, "'joint', 'negative_first'"),
-        ({"check_steps": [0, 1]}, "ascending integers from 1"),
-        ({"check_steps": [1, 3]}, "ascending integers from 1"),
-        ({"check_steps": [2, 1]}, "ascending integers from 1"),
-        ({"check_steps": [0.5]}, "ascending integers from 1"),
+        ({"exit_points": [0, 1]}, "ascending integers from 1"),
+        ({"exit_points": [1, 3]}, "ascending integers from 1"),
+        ({"exit_points": [2, 1]}, "ascending integers from 1"),
+        ({"exit_points": [0.5]}, "ascending integers from 1"),
     ],
 )
 def test_bad_arguments_are_named(change, words):
@@ -434,9 +435,9 @@ def test_widened_thresholds_are_more_cautious():
         table = ScoreTable.of_scores(rng.normal(size=shape))
         policy = qwyc(table, 0.05)
         asked = [
-            policy.widened(table, far).follow(table)[1].mean()
+            table.follow(widened(policy, table, far))[1].mean()
             for far in (0.0, 0.1, 0.5, 3.0)
         ]
         assert asked == sorted(asked)
-        assert asked[0] == policy.follow(table)[1].mean()
+        assert asked[0] == table.follow(policy)[1].mean()
         assert asked[0] < asked[2]

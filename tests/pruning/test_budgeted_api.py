@@ -16,5 +16,5 @@ from spinney.pruning.budgeted import BudgetedForestClassifier
         BudgetedForestClassifier(max_trees=10, budget=4.0, impurity_threshold=1),
     ]
 )
-def test_scikit_learns_common_checks_pass(estimator, check):
+def test_scikit_learns_common_exit_points_pass(estimator, check):
     check(estimator)

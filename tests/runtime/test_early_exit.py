@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from unittest.mock import patch
 
 import numba
 import numpy as np
@@ -15,8 +16,8 @@ from sklearn.ensemble import RandomForestClassifier
 import reference
 import spinney
 import strategies
-from spinney.runtime import ExitRule
-from spinney.runtime.early_exit import Policy, positive_from, scoring_forest
+from spinney.runtime import EarlyExitEngine, ExitRule
+from spinney.runtime.scoring import decision_threshold, scoring_forest
 
 WITHOUT_JIT = bool(numba.config.DISABLE_JIT)
 CLASSIFIERS = (
@@ -30,13 +31,13 @@ CLASSIFIERS = (
 VOTERS = ("vote", "mean classes")
 
 
-def two_sided(rng, n_sums, checks, n_trees, scale):
+def two_sided(rng, n_sums, order, points, scale):
     """Return a rule on real sums and what it means in plain Python."""
     if n_sums == 1:
-        ends = np.sort(rng.normal(0, scale, size=(2, len(checks))), axis=0)
+        ends = np.sort(rng.normal(0, scale, size=(2, len(points))), axis=0)
         never = rng.random(ends.shape) < 0.2
         ends[never] = np.where(np.arange(2)[:, None], np.inf, -np.inf).repeat(
-            len(checks), axis=1
+            len(points), axis=1
         )[never]
 
         def leave(k, sums):
@@ -44,20 +45,21 @@ def two_sided(rng, n_sums, checks, n_trees, scale):
                 return 0
             return 1 if sums[0] > ends[1, k] else None
 
-        return ExitRule.between(checks, *ends), leave
-    margin = np.abs(rng.normal(0, scale, size=len(checks)))
+        return ExitRule.between(order, points, *ends), leave
+    margin = np.abs(rng.normal(0, scale, size=len(points)))
 
     def leave_ahead(k, sums):
         best = int(sums.argmax())
         second = np.delete(sums, best).max()
         return best if sums[best] - second > margin[k] else None
 
-    return ExitRule.by_margin(checks, margin), leave_ahead
+    return ExitRule.by_margin(order, points, margin), leave_ahead
 
 
-def by_votes(rng, n_sums, checks, n_trees, scale):
+def by_votes(rng, n_sums, order, points, scale):
     """Return a rule on numbers of votes and what it means in plain Python."""
-    shape = (len(checks), n_trees + 1)
+    n_trees = len(order)
+    shape = (len(points), n_trees + 1)
     if n_sums == 1:
         answers = rng.integers(-1, 2, size=shape)
 
@@ -65,7 +67,7 @@ def by_votes(rng, n_sums, checks, n_trees, scale):
             answer = answers[k, int(sums[0])]
             return None if answer < 0 else int(answer)
 
-        return ExitRule.by_count(checks, answers), leave
+        return ExitRule.by_count(order, points, answers), leave
     limits = rng.integers(-1, n_trees // 2 + 1, size=shape)
 
     def leave_ahead(k, sums):
@@ -73,29 +75,35 @@ def by_votes(rng, n_sums, checks, n_trees, scale):
         second = np.delete(sums, best).max()
         return best if second <= limits[k, int(sums[best])] else None
 
-    return ExitRule.by_lead(checks, limits), leave_ahead
+    return ExitRule.by_lead(order, points, limits), leave_ahead
 
 
-def made(forest, counting, seed):
-    """Return a policy with a random order and rule, and the rule in plain Python."""
+def made(forest, voting, seed):
+    """Return an engine with a random order and rule, and the rule in plain Python."""
     rng = np.random.default_rng(seed)
     n_trees = forest.n_trees
     order = rng.permutation(n_trees)
-    n_checks = int(rng.integers(0, n_trees))
-    checks = np.sort(rng.choice(np.arange(1, n_trees), size=n_checks, replace=False))
-    scoring = scoring_forest(forest, counting)
-    make = by_votes if counting == "votes" else two_sided
+    n_points = int(rng.integers(0, n_trees))
+    points = np.sort(rng.choice(np.arange(1, n_trees), size=n_points, replace=False))
+    scoring = scoring_forest(forest, voting)
+    make = by_votes if voting == "hard" else two_sided
     scale = float(np.abs(scoring.value).mean()) * rng.choice([0.3, 1.0, 5.0])
-    rule, leave = make(rng, scoring.n_outputs, checks, n_trees, scale)
-    return Policy(forest, counting, order, rule), leave
+    rule, leave = make(rng, scoring.n_outputs, order, points, scale)
+    return EarlyExitEngine(forest, rule), leave
 
 
-def assert_asks_as_reference(policy, leave, X, n_jobs=None):
-    expected = reference.ask_early(
-        policy.forest, policy.counting, policy.order, policy.checks, leave, X
+def evaluate(engine, X, n_jobs=None):
+    """Evaluate rows that are still to be converted."""
+    return engine.evaluate(engine.ensemble.engine.rows(X), n_jobs)
+
+
+def assert_evaluates_as_reference(engine, leave, X, n_jobs=None):
+    rule = engine.rule
+    expected = reference.evaluate_early(
+        engine.ensemble, rule.voting, rule.order, rule.exit_points, leave, X
     )
-    classes, counts = policy.ask(X, n_jobs)
-    assert np.array_equal(counts, expected[1])
+    classes, n_evaluated = evaluate(engine, X, n_jobs)
+    assert np.array_equal(n_evaluated, expected[1])
     assert np.array_equal(classes, expected[0])
     return expected
 
@@ -103,9 +111,9 @@ def assert_asks_as_reference(policy, leave, X, n_jobs=None):
 @given(strategies.forests_and_rows(tasks=CLASSIFIERS), st.integers(0, 99))
 def test_scores_leave_as_the_reference_says(case, seed):
     forest, X = case
-    policy, leave = made(forest, "scores", seed)
-    expected, _ = assert_asks_as_reference(policy, leave, X)
-    predictor = policy.predictor()
+    engine, leave = made(forest, "soft", seed)
+    expected, _ = assert_evaluates_as_reference(engine, leave, X)
+    predictor = engine.predictor()
     for row, answer in zip(X, expected, strict=True):
         assert predictor(row) == forest.classes[answer]
 
@@ -113,9 +121,9 @@ def test_scores_leave_as_the_reference_says(case, seed):
 @given(strategies.forests_and_rows(tasks=VOTERS), st.integers(0, 99))
 def test_votes_leave_as_the_reference_says(case, seed):
     forest, X = case
-    policy, leave = made(forest, "votes", seed)
-    expected, _ = assert_asks_as_reference(policy, leave, X)
-    predictor = policy.predictor()
+    engine, leave = made(forest, "hard", seed)
+    expected, _ = assert_evaluates_as_reference(engine, leave, X)
+    predictor = engine.predictor()
     for row, answer in zip(X, expected, strict=True):
         assert predictor(row) == forest.classes[answer]
 
@@ -129,22 +137,23 @@ def test_blocks_of_rows_leave_as_single_rows_do(task, n_jobs):
     n_rows = 120 if WITHOUT_JIT else 3000
     distinct = strategies.random_rows(forest, 40, dtype=np.float32)
     which = np.random.default_rng(0).integers(40, size=n_rows)
-    for counting in ("votes", "scores") if task in VOTERS else ("scores",):
+    for voting in ("hard", "soft") if task in VOTERS else ("soft",):
         for seed in range(3):
-            policy, leave = made(forest, counting, seed)
-            expected = reference.ask_early(
-                forest, counting, policy.order, policy.checks, leave, distinct
+            engine, leave = made(forest, voting, seed)
+            rule = engine.rule
+            expected = reference.evaluate_early(
+                forest, voting, rule.order, rule.exit_points, leave, distinct
             )
-            classes, counts = policy.ask(distinct[which], n_jobs)
+            classes, counts = evaluate(engine, distinct[which], n_jobs)
             assert np.array_equal(classes, expected[0][which])
             assert np.array_equal(counts, expected[1][which])
 
 
-def test_a_rule_without_checks_asks_all_trees_and_answers_as_the_forest():
+def test_a_rule_without_exit_points_asks_all_trees_and_answers_as_the_forest():
     forest = strategies.random_forest(1, n_trees=9, task="mean classes", n_outputs=3)
     X = strategies.random_rows(forest, 200)
-    policy = Policy(forest, "scores", np.arange(9)[::-1], ExitRule.by_margin([], []))
-    classes, counts = policy.ask(X)
+    engine = EarlyExitEngine(forest, ExitRule.never(np.arange(9)[::-1], 3))
+    classes, counts = evaluate(engine, X)
     assert (counts == 9).all()
     assert np.array_equal(forest.classes[classes], forest.predict(X))
 
@@ -168,42 +177,42 @@ def test_sums_too_close_to_call_are_settled_by_the_forest_itself():
     for threshold in (0.0, 1e-17, 2.8e-17, 5.6e-17, 1e-16):
         forest = Forest(value=value, decision_threshold=threshold, **single)
         for order in ([0, 1, 2, 3], [2, 1, 0, 3], [3, 2, 1, 0]):
-            policy = Policy(forest, "scores", order, ExitRule.between([], [], []))
+            engine = EarlyExitEngine(forest, ExitRule.never(order, 1))
             X = np.zeros((60, 1), dtype=np.float32)
-            classes, _ = policy.ask(X)
+            classes, _ = evaluate(engine, X)
             assert np.array_equal(forest.classes[classes], forest.predict(X))
-            assert policy.predictor()(X[0]) == forest.predict(X[:1])[0]
+            assert engine.predictor()(X[0]) == forest.predict(X[:1])[0]
 
 
 def test_zero_rows_give_zero_answers():
     forest = strategies.random_forest(1, n_trees=5, task="vote", n_outputs=2)
-    policy, _ = made(forest, "votes", 0)
-    classes, counts = policy.ask(np.empty((0, forest.n_features)))
+    engine, _ = made(forest, "hard", 0)
+    classes, counts = evaluate(engine, np.empty((0, forest.n_features)))
     assert classes.shape == counts.shape == (0,)
 
 
 def test_scores_add_up_to_what_the_forest_decides_by():
     forest = strategies.random_forest(5, n_trees=7, task="mean classes", n_outputs=2)
     X = strategies.random_rows(forest, 50)
-    margin = scoring_forest(forest, "scores").scores(X).sum(axis=1)
+    margin = scoring_forest(forest, "soft").scores(X).sum(axis=1)
     raw = forest.decision_function(X)
     np.testing.assert_allclose(margin, (raw[:, 1] - raw[:, 0]) / 2, atol=1e-12)
-    votes = scoring_forest(forest, "votes").scores(X).sum(axis=1)
+    votes = scoring_forest(forest, "hard").scores(X).sum(axis=1)
     assert np.array_equal(votes, (forest.votes(X) == 1).sum(axis=1))
-    assert positive_from(forest, "votes") == 4
+    assert decision_threshold(forest, "hard") == 4
 
 
-def test_threads_that_ask_at_once_get_the_same_answers():
+def test_threads_that_evaluate_at_once_get_the_same_answers():
     forest = strategies.random_forest(2, n_trees=20, depth=8, task="vote", n_outputs=2)
     X = strategies.random_rows(forest, 300, dtype=np.float32)
-    policy, _ = made(forest, "votes", 1)
-    expected = Policy(forest, "votes", policy.order, policy.rule).ask(X)
+    engine, _ = made(forest, "hard", 1)
+    expected = evaluate(EarlyExitEngine(forest, engine.rule), X)
     got = [None] * 8
 
-    def ask(i):
-        got[i] = policy.ask(X)
+    def run(i):
+        got[i] = evaluate(engine, X)
 
-    threads = [threading.Thread(target=ask, args=(i,)) for i in range(8)]
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -213,35 +222,84 @@ def test_threads_that_ask_at_once_get_the_same_answers():
         assert np.array_equal(counts, expected[1])
 
 
-@pytest.mark.parametrize("counting", ["votes", "scores"])
-def test_a_policy_with_another_rule_is_that_of_a_new_policy(counting):
+@pytest.mark.parametrize("voting", ["hard", "soft"])
+def test_an_engine_with_another_rule_is_a_new_engine(voting):
     X, y = make_classification(400, 6, random_state=0)
     forest = spinney.read_model(
         RandomForestClassifier(9, max_depth=4, random_state=0).fit(X, y)
     )
     order = np.random.default_rng(0).permutation(9)
     rules = [
-        ExitRule.between([2, 5], [0.5, 1.0], [1.5, 3.0]),
-        ExitRule.between([2, 5], [0.2, 0.0], [1.9, 4.5]),
-        ExitRule.between([1, 3, 7], [0.2, 0.0, 1.0], [0.9, 2.5, 5.5]),
+        ExitRule.between(order, [2, 5], [0.5, 1.0], [1.5, 3.0], voting),
+        ExitRule.between(order, [2, 5], [0.2, 0.0], [1.9, 4.5], voting),
+        ExitRule.between(order, [1, 3, 7], [0.2, 0.0, 1.0], [0.9, 2.5, 5.5], voting),
+        ExitRule.between(order[::-1], [2, 5], [0.5, 1.0], [1.5, 3.0], voting),
+        ExitRule.between(order, [2, 5], [0.5, 0.0], [0.6, 0.1], "soft"),
     ]
-    policy = Policy(forest, counting, order, rules[0])
-    first = policy.ask(X)
+    engine = EarlyExitEngine(forest, rules[0])
+    first = evaluate(engine, X)
     for rule in rules:
-        other, new = policy.with_rule(rule), Policy(forest, counting, order, rule)
-        for got, wanted in zip(other.ask(X), new.ask(X), strict=True):
+        other, new = engine.with_rule(rule), EarlyExitEngine(forest, rule)
+        for got, wanted in zip(evaluate(other, X), evaluate(new, X), strict=True):
             assert np.array_equal(got, wanted)
         assert other.predictor()(X[0]) == new.predictor()(X[0])
-    for got, wanted in zip(policy.ask(X), first, strict=True):
+    for got, wanted in zip(evaluate(engine, X), first, strict=True):
         assert np.array_equal(got, wanted)
 
 
-def test_a_rule_that_does_not_fit_is_refused_by_a_policy_too():
+def test_a_rule_that_does_not_fit_is_refused_by_with_rule_too():
     X, y = make_classification(100, 6, random_state=0)
     forest = spinney.read_model(RandomForestClassifier(5, random_state=0).fit(X, y))
-    policy = Policy(forest, "votes", np.arange(5), ExitRule.between([2], [0], [1]))
+    order = np.arange(5)
+    engine = EarlyExitEngine(forest, ExitRule.between(order, [2], [0], [1], "hard"))
     with pytest.raises(ValueError, match="no rule for a forest of 5 trees"):
-        policy.with_rule(ExitRule.between([5], [0], [1]))
+        engine.with_rule(ExitRule.between(order, [5], [0], [1], "hard"))
+
+
+def test_before_the_first_tree_all_rows_may_leave_at_once():
+    forest = strategies.random_forest(1, n_trees=5, task="vote", n_outputs=2)
+    X = strategies.random_rows(forest, 20)
+    rule = ExitRule.by_count(np.arange(5), [], np.zeros((0, 6)), at_once=True)
+    engine = EarlyExitEngine(forest, rule)
+    classes, n_evaluated = evaluate(engine, X)
+    assert (classes == 0).all()
+    assert (n_evaluated == 0).all()
+    assert engine.predictor()(X[0]) == forest.classes[0]
+
+
+@pytest.mark.parametrize("kind", ["between", "by_count", "by_margin", "by_lead"])
+def test_a_rule_in_plain_arrays_says_what_the_kernels_say(kind):
+    n_outputs = 2 if kind in ("between", "by_count") else 3
+    forest = strategies.random_forest(
+        4, n_trees=11, depth=4, task="vote", n_outputs=n_outputs, n_features=4
+    )
+    X = forest.engine.rows(strategies.random_rows(forest, 300, dtype=np.float32))
+    rng = np.random.default_rng(0)
+    order, points = rng.permutation(11), np.array([1, 3, 6])
+    rule = {
+        "between": lambda: ExitRule.between(
+            order, points, [0, 1, 2], [1, 2, 4], "hard"
+        ),
+        "by_count": lambda: ExitRule.by_count(
+            order, points, rng.integers(-1, 2, size=(3, 12))
+        ),
+        "by_margin": lambda: ExitRule.by_margin(order, points, [1, 2, 1], "hard"),
+        "by_lead": lambda: ExitRule.by_lead(
+            order, points, rng.integers(-1, 3, size=(3, 12))
+        ),
+    }[kind]()
+    each = scoring_forest(forest, "hard").engine.scores(X).reshape(300, 11, -1)
+
+    def add(start, end, rows, totals):
+        totals += each[rows][:, order[start:end]].sum(axis=1)
+
+    classes, n_evaluated, left, _ = rule.follow(np.zeros((300, each.shape[2])), add)
+    expected = EarlyExitEngine(forest, rule).evaluate(X)
+    assert np.array_equal(n_evaluated, expected[1])
+    early = n_evaluated < 11
+    assert np.array_equal(classes[early], expected[0][early])
+    assert np.array_equal(left, np.flatnonzero(~early))
+    assert early.sum() > 0
 
 
 def sums_that_round(rng, dtype):
@@ -273,18 +331,18 @@ def sums_that_round(rng, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("seed", range(20))
-def test_rows_on_the_border_are_decided_as_the_forest_rounds(seed, dtype):
+def test_rows_on_the_threshold_are_decided_as_the_forest_rounds(seed, dtype):
     rng = np.random.default_rng(seed)
     forest, rows = sums_that_round(rng, dtype)
     raw = forest.engine.raw(rows)[:, 0]
-    # Any border: that of a row, or the next number beside it.
+    # Any threshold: that of a row, or the next number beside it.
     for border in rng.choice(raw, 10):
         beside = np.nextafter(border, rng.choice([-np.inf, np.inf]).astype(dtype))
         for at in (border, beside):
             judge = forest.replace(decision_threshold=float(at))
             order = rng.permutation(forest.n_trees)
-            never = ExitRule.between([20], [-np.inf], [np.inf])
-            classes, _ = Policy(judge, "scores", order, never).ask(rows)
+            never = ExitRule.between(order, [20], [-np.inf], [np.inf])
+            classes, _ = evaluate(EarlyExitEngine(judge, never), rows)
             assert np.array_equal(classes, raw >= at)
 
 
@@ -292,7 +350,10 @@ def test_few_rows_are_too_close_to_call():
     forest, rows = sums_that_round(np.random.default_rng(0), "float32")
     raw = forest.engine.raw(rows)[:, 0]
     judge = forest.replace(decision_threshold=float(raw[0]))
-    never = ExitRule.between([20], [-np.inf], [np.inf])
-    policy = Policy(judge, "scores", np.arange(forest.n_trees), never)
-    classes, _ = policy._engine.ask(rows)
-    assert 1 <= np.count_nonzero(classes < 0) <= 10
+    never = ExitRule.between(np.arange(40), [20], [-np.inf], [np.inf])
+    engine = EarlyExitEngine(judge, never)
+    # Rows that are left to the forest itself are evaluated by its own engine.
+    with patch.object(type(judge.engine), "raw", wraps=judge.engine.raw) as again:
+        evaluate(engine, rows)
+    (close, _), _ = again.call_args
+    assert 1 <= len(close) <= 10

@@ -35,7 +35,7 @@ def cost_of(forest, checks, left):
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("depth", [2, 30])
-def test_no_other_checks_cost_less(seed, depth):
+def test_no_other_exit_points_cost_less(seed, depth):
     forest = strategies.random_forest(
         seed, n_trees=9, depth=depth, n_features=4, shape="chain"
     )

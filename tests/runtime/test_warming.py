@@ -18,8 +18,9 @@ TESTS = Path(__file__).parents[1]
 SCRIPT = """
 import numpy as np
 import strategies
-from spinney.runtime.early_exit import Policy, scoring_forest
-from spinney.runtime import ExitRule, building, kernels, row_kernels, warm_up
+from spinney.runtime.scoring import scoring_forest
+from spinney.runtime import EarlyExitEngine, ExitRule, building, kernels, row_kernels
+from spinney.runtime import warm_up
 
 kernels_by_name = {
     name: one
@@ -34,18 +35,20 @@ def count():
     return {name: len(one.signatures) for name, one in kernels_by_name.items()}
 
 
-def ask_early(forest, X):
+def evaluate_early(forest, X):
     n_trees = forest.n_trees
-    for counting in ("votes", "scores") if forest.votes_by_class else ("scores",):
-        rule = ExitRule.between([1], [-0.5], [0.5])
-        if counting == "votes":
-            rule = ExitRule.by_count([1], np.full((1, n_trees + 1), -1))
-        if scoring_forest(forest, counting).n_outputs > 1:
-            rule = ExitRule.by_margin([1], [0.5])
-        policy = Policy(forest, counting, np.arange(n_trees), rule)
-        policy.ask(X)
-        policy.ask(X[:2])
-        policy.predictor()(X[0])
+    order = np.arange(n_trees)
+    for voting in ("hard", "soft") if forest.votes_by_class else ("soft",):
+        rule = ExitRule.between(order, [1], [-0.5], [0.5])
+        if voting == "hard":
+            rule = ExitRule.by_count(order, [1], np.full((1, n_trees + 1), -1))
+        if scoring_forest(forest, voting).n_outputs > 1:
+            rule = ExitRule.by_margin(order, [1], [0.5], voting)
+        engine = EarlyExitEngine(forest, rule)
+        rows = forest.engine.rows(X)
+        engine.evaluate(rows)
+        engine.evaluate(rows[:2])
+        engine.predictor()(X[0])
 
 
 warm_up()
@@ -61,7 +64,7 @@ for case, kinds, form in {cases}:
     forest.scores(X)
     forest.predictor()(X[0])
     if forest.classes is not None:
-        ask_early(forest, X)
+        evaluate_early(forest, X)
     after = count()
     for name in after:
         if after[name] != before[name] and not name.startswith("_"):

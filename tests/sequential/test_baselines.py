@@ -6,9 +6,9 @@ import numba
 import numpy as np
 import pytest
 from scipy.stats import binom
+from spinney.sequential.baselines import certain_only, full_vote, schwing
 
 import spinney
-from spinney.sequential.baselines import certain_only, full_vote, schwing
 
 WITHOUT_JIT = bool(numba.config.DISABLE_JIT)
 

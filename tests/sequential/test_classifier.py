@@ -178,7 +178,7 @@ def test_counts_say_how_many_trees_were_asked(two):
     assert np.array_equal(labels, quick.predict(rows))
     assert counts.min() >= 6
     assert counts.max() <= model.n_estimators
-    assert set(counts) <= {*quick.checks_, model.n_estimators}
+    assert set(counts) <= {*quick.exit_points_, model.n_estimators}
     assert counts.mean() < 0.7 * model.n_estimators
     assert quick.expected_votes_ == pytest.approx(counts.mean(), rel=0.5)
 
@@ -198,7 +198,7 @@ def test_the_strategy_behind_hard_votes_is_the_optimal_one(two):
     n_positive = (spinney.read_model(model).votes(rows) == 1).sum(axis=1)
     votes = np.bincount(n_positive, minlength=42)
     best = spinney.optimal_strategy(
-        41, 0.02, votes=votes, stop_steps=quick.checks_, round="deterministic"
+        41, 0.02, votes=votes, stop_steps=quick.exit_points_, round="deterministic"
     )
     assert quick.strategy_.to_dict() == best.to_dict()
     assert quick.expected_votes_ == pytest.approx(best.expected_votes)

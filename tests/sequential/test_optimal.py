@@ -22,9 +22,9 @@ from scipy.optimize import linprog
 
 import spinney
 from spinney.sequential import column_generation, master, optimal
-from spinney.sequential.proof import exact_profile
-from spinney.sequential.evaluation import evaluate
 from spinney.sequential.compact import certain_strategy, earliest_strategy
+from spinney.sequential.evaluation import evaluate
+from spinney.sequential.proof import exact_profile
 
 WITHOUT_JIT = bool(numba.config.DISABLE_JIT)
 OBJECTIVES = ("minimean", "minimixed", "minimax")
@@ -327,7 +327,8 @@ def test_without_an_answer_of_the_solver_nothing_unproven_is_returned(
 
 def test_a_lottery_over_its_bound_is_shrunk_towards_going_on():
     safe, hasty = (
-        evaluate(rule(7, np.arange(8) >= 1)) for rule in (certain_strategy, earliest_strategy)
+        evaluate(rule(7, np.arange(8) >= 1))
+        for rule in (certain_strategy, earliest_strategy)
     )
     program = master.Master([safe, hasty], 0.1, [3, 4], mean=np.full(8, 1 / 8))
     weights = np.array([0.0, 1.0])

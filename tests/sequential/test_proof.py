@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spinney.sequential.proof import (
-    exact_bound,
-    exact_profile,
-    integer_weights,
-    rounding_error,
-)
-from spinney.sequential.evaluation import evaluate, mixture
 from spinney.sequential.compact import (
     certain_strategy,
     earliest_strategy,
     full_vote_strategy,
     listed_strategy,
+)
+from spinney.sequential.evaluation import evaluate, mixture
+from spinney.sequential.proof import (
+    exact_bound,
+    exact_profile,
+    integer_weights,
+    rounding_error,
 )
 
 

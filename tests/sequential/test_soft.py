@@ -10,9 +10,9 @@ import pytest
 
 from spinney.sequential.soft import (
     AIM,
-    smoothed,
     certain_thresholds,
     random_word,
+    smoothed,
     soft_strategy,
 )
 from spinney.sequential.walk_kernels import walk_scores
@@ -76,7 +76,7 @@ def test_all_sets_of_trees_are_equally_likely_at_every_check():
         assert np.abs(counts - n_orders * share).max() < 5.0 * deviation
 
 
-def test_later_checks_add_to_the_same_order():
+def test_later_exit_points_add_to_the_same_order():
     scores = 2.0 ** np.arange(6)[None, :]
     sums = walked(scores, [2, 3, 5], 50).astype(int)[:, 0]
     for early, late in ((0, 1), (1, 2)):

@@ -49,7 +49,7 @@ class Cascade:
 
     def decide(
         self, scorers: Sequence[Scorer], X: Any
-    ) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Decide rows, calling each scorer for undecided rows only.
 
         Parameters
@@ -75,7 +75,8 @@ class Cascade:
             )
             raise InvalidArgumentError(msg)
         called = _CalledScorers(scorers, self.base, self.beta)
-        return EarlyExitEngine(called, self.rule).evaluate(X)
+        decisions, n_evaluated = EarlyExitEngine(called, self.rule).evaluate(X)
+        return decisions.astype(np.int64), n_evaluated.astype(np.int64)
 
 
 class _CalledScorers:

@@ -10,61 +10,61 @@ from sklearn.frozen import FrozenEstimator
 
 from spinney import CascadeClassifier, SpinneyWarning
 from spinney.calibration.bounds import rows_needed
-from spinney.cascade.calibration import folds_to_order, share_out
+from spinney.calibration.row_splits import at_most, split_by_use
 from spinney.cascade.fitting import averaged_order
 
+SHARES = {"order": 1.0, "fit": 2.0, "prove": 2.0}
 
-def shared_out(n_rows, *, to_prove, bound=0.01, given=None, to_order=True):
-    rows = np.arange(n_rows, dtype=np.float64).reshape(-1, 1)
-    return share_out(
-        rows,
-        np.arange(n_rows),
-        given,
-        to_order=to_order,
-        bound=bound,
-        confidence=0.95 if to_prove else None,
-        limit=100,
-        chance=np.random.RandomState(0),
+
+def split(n_rows, shares=SHARES, bound=0.01):
+    return split_by_use(
+        n_rows,
+        shares,
+        max_disagreement=bound,
+        confidence=0.95 if "prove" in shares else None,
+        rng=np.random.RandomState(0),
     )
 
 
 @pytest.mark.parametrize("n_rows", [3, 4, 50])
 def test_no_row_serves_two_purposes(n_rows):
-    parts = shared_out(n_rows, to_prove=True)
-    taken = np.concatenate([parts.to_order, parts.to_fit, parts.to_prove])[:, 0]
+    parts = split(n_rows)
+    taken = np.concatenate([parts.order, parts.fit, parts.prove])
     assert np.array_equal(np.sort(taken), np.arange(n_rows))
 
 
 def test_too_few_rows_prove_nothing():
-    parts = shared_out(2, to_prove=True)
-    assert len(parts.to_order) == len(parts.to_fit) == 2
-    assert len(parts.to_prove) == 0
+    parts = split(2)
+    assert len(parts.order) == len(parts.fit) == 2
+    assert len(parts.prove) == 0
 
 
-def test_with_too_few_rows_all_trees_are_asked():
+def test_with_too_few_rows_all_trees_are_evaluated():
     X, y = make_classification(300, random_state=0)
     model = RandomForestClassifier(5, random_state=0).fit(X, y)
     quick = CascadeClassifier(
         FrozenEstimator(model), max_disagreement=0.3, confidence=0.5
     )
     both = [np.flatnonzero(model.predict(X) == label)[0] for label in (0, 1)]
-    with pytest.warns(SpinneyWarning, match="so all trees are asked"):
+    with pytest.warns(SpinneyWarning, match="so all trees are evaluated"):
         quick.fit(X[both])
     assert quick.certificate_ is None
     assert (quick.predict_counted(X)[1] == 5).all()
 
 
 def test_without_a_proof_a_single_row_will_do():
-    parts = shared_out(1, to_prove=False)
-    assert len(parts.to_order) == len(parts.to_fit) == 1
-    assert parts.to_prove is None
+    parts = split(1, {"order": 1.0, "fit": 1.0})
+    assert len(parts.order) == len(parts.fit) == 1
+    assert parts.prove is None
 
 
-def test_of_many_rows_only_as_many_as_allowed_are_fitted_to():
-    parts = shared_out(1000, to_prove=True)
-    assert len(parts.to_order) == len(parts.to_fit) == 100
-    assert len(parts.to_prove) == 400
-    assert parts.n_folds == 1
+def test_of_many_rows_only_as_many_as_allowed_are_kept():
+    rng = np.random.RandomState(0)
+    kept = at_most(np.arange(100, 1000), 50, rng)
+    assert len(set(kept.tolist())) == 50
+    assert kept.min() >= 100
+    few = np.arange(50)
+    assert at_most(few, 50, rng) is few
 
 
 # A bound of 1 % takes 299 rows to prove, of which none may disagree.
@@ -72,44 +72,46 @@ def test_of_many_rows_only_as_many_as_allowed_are_fitted_to():
 
 @pytest.mark.parametrize("n_rows", [349, 360, 747])
 def test_where_rows_are_scarce_as_many_are_kept_as_a_proof_takes(n_rows):
-    parts = shared_out(n_rows, to_prove=True)
-    assert len(parts.to_prove) == 299 == rows_needed(0.01, 0.95)
+    parts = split(n_rows)
+    assert len(parts.prove) == 299 == rows_needed(0.01, 0.95)
     assert parts.n_folds == 5
-    others = np.setdiff1d(np.arange(n_rows), parts.to_prove[:, 0])
-    assert set(parts.to_order[:, 0]) | set(parts.to_fit[:, 0]) <= set(others)
-    if n_rows < 399:  # the limit of 100 rows takes nothing away
-        assert np.array_equal(np.sort(parts.to_order[:, 0]), others)
-        assert np.array_equal(np.sort(parts.to_fit[:, 0]), others)
+    others = np.setdiff1d(np.arange(n_rows), parts.prove)
+    assert np.array_equal(np.sort(parts.order), others)
+    assert np.array_equal(np.sort(parts.fit), others)
 
 
 @pytest.mark.parametrize("n_rows", [3, 348, 748])
 def test_rows_are_parted_as_usual_if_there_are_enough_or_far_too_few(n_rows):
-    parts = shared_out(n_rows, to_prove=True)
-    assert len(parts.to_prove) == pytest.approx(0.4 * n_rows, abs=1)
+    parts = split(n_rows)
+    assert len(parts.prove) == pytest.approx(0.4 * n_rows, abs=1)
     assert parts.n_folds == 1
 
 
-def test_folds_leave_every_row_out_once_and_labels_go_with_their_rows():
-    parts = shared_out(380, to_prove=True)
-    found = list(folds_to_order(parts))
+def test_where_candidates_are_compared_the_other_uses_share_what_a_proof_leaves():
+    shares = {"order": 0.15, "fit": 0.25, "compare": 0.15, "prove": 0.45}
+    parts = split(409, shares)
+    assert len(parts.prove) == 299
+    assert parts.n_folds == 1
+    taken = [parts.order, parts.fit, parts.compare, parts.prove]
+    assert np.array_equal(np.sort(np.concatenate(taken)), np.arange(409))
+    assert [len(part) for part in taken[:3]] == [30, 50, 30]
+
+
+def test_folds_leave_every_row_out_once():
+    parts = split(380)
+    found = list(parts.folds_to_order())
     assert len(found) == 5
     times = np.zeros(380)
-    for rows, labels in found:
-        assert np.array_equal(rows[:, 0], labels)
-        times[labels] += 1
+    for index in found:
+        times[index] += 1
     assert set(times) == {0.0, 4.0}  # none at all for rows that prove
 
 
-def test_other_rows_to_order_on_leave_nothing_to_fold():
-    other = np.full((30, 1), -1.0)
-    parts = shared_out(380, to_prove=True, given=other)
-    assert len(parts.to_prove) == 299
-    assert len(parts.to_fit) == 81
-    [(rows, _)] = folds_to_order(parts)
-    assert np.array_equal(rows, other)
-    parts = shared_out(380, to_prove=True, to_order=False)
-    assert len(parts.to_fit) == 81
-    assert list(folds_to_order(parts)) == [(None, None)]
+def test_without_rows_to_order_on_there_is_nothing_to_fold():
+    parts = split(380, {"fit": 2.0, "prove": 2.0})
+    assert len(parts.prove) == 299
+    assert len(parts.fit) == 81
+    assert list(parts.folds_to_order()) == [None]
 
 
 @pytest.mark.parametrize("order", ["qwyc", "individual_mse"])
