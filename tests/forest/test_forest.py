@@ -281,6 +281,7 @@ WRONG_PARTS = {
     "category_set too short": (with_categories(category_set=[-1]), "category_set"),
     "no output": ({"n_outputs": 0}, "n_outputs"),
     "forged number of outputs": ({"n_outputs": 2**40}, "n_outputs"),
+    "outputs that are no number": ({"n_outputs": "2"}, "n_outputs must be a whole"),
     "more outputs than values": ({"n_outputs": 3}, "value must have 3 columns"),
     "tree_output too short": (per_class(tree_output=[0]), "tree_output must have one"),
     "tree_output with many values": (
@@ -465,6 +466,16 @@ def test_no_array_can_be_written_to():
         with pytest.raises(ValueError, match="read-only"):
             array[...] = array[0]
         assert not array.flags.writeable, name
+
+
+def test_a_forest_of_one_class_has_a_threshold_that_no_score_reaches():
+    score = {"value": np.zeros((8, 1)), "n_outputs": 1, "aggregation": "sum"}
+    two = Forest(**(two_trees() | score | {"decision_threshold": 0.5}))
+    one = two.replace(classes=["only"])
+    assert (two.effective_threshold, one.effective_threshold) == (0.5, INF)
+    raw = np.array([[0.4], [0.5], [1e300]])
+    assert two.winners(raw).tolist() == [0, 1, 1]
+    assert one.winners(raw).tolist() == [0, 0, 0]
 
 
 def test_no_attribute_can_be_set_or_removed():

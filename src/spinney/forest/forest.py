@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spinney.errors import InvalidForestError, UnsupportedModelError
-from spinney.forest.invariants import check_forest, tree_depths
+from spinney.forest.arrays import ARRAYS, ARRAYS_PER_NODE, as_frozen, frozen
+from spinney.forest.invariants import check_count, check_forest, tree_depths
 from spinney.forest.links import class_probabilities, exponential, likeliest_classes
 from spinney.forest.nodes import LEAF
 
@@ -39,7 +40,7 @@ class Forest:
     tree_offsets : array of shape (n_trees + 1,), int64
         Where the nodes of each tree begin, and the number of nodes at the end.
     feature : array of shape (n_nodes,), int32
-        Column that an inner node looks at; -1 at a leaf.
+        Column that an inner node compares; -1 at a leaf.
     threshold : array of shape (n_nodes,), float64
         Largest value that goes left. Never NaN. Plus infinity sends every number
         left (scikit-learn writes it where a split only parts missing values), minus
@@ -58,7 +59,7 @@ class Forest:
     zero_is_missing : array of shape (n_nodes,), bool, optional
         Nodes that treat zero (and numbers within 1e-35 of it) as missing.
     category_set : array of shape (n_nodes,), int32, optional
-        For nodes that ask whether a value is in a set of categories: which set. -1 at
+        For nodes that test whether a value is in a set of categories: which set. -1 at
         all other nodes. Members go left, NaN follows `missing_left`, all else goes
         right.
     category_offsets : array of shape (n_sets + 1,), int64, optional
@@ -143,17 +144,15 @@ class Forest:
         for name, dtype in ARRAYS.items():
             given = getattr(self, name)
             if given is not None:
-                put(self, name, _read_only(given, dtype, name))
+                put(self, name, as_frozen(given, dtype, name))
         if self.missing_left is None:
-            nowhere = np.zeros(self.feature.shape)
-            put(self, "missing_left", _read_only(nowhere, bool, "missing_left"))
+            nowhere = np.zeros(self.feature.shape, dtype=np.bool_)
+            put(self, "missing_left", frozen(nowhere))
         if self.value.ndim == 1:
             put(self, "value", self.value.reshape(-1, 1))
         if self.n_outputs is None:
             put(self, "n_outputs", int(self.value.shape[1]))
-        if not 1 <= self.n_outputs <= MAX_OUTPUTS:
-            msg = f"n_outputs must be in [1, {MAX_OUTPUTS}], got {self.n_outputs}."
-            raise InvalidForestError(msg)
+        check_count("n_outputs", self.n_outputs, MAX_OUTPUTS)
         base = np.asarray(self.base_score, dtype=np.float64)
         if base.shape not in ((), (1,), (self.n_outputs,)):
             msg = (
@@ -163,15 +162,18 @@ class Forest:
             raise InvalidForestError(msg)
         if base.shape != (self.n_outputs,):
             base = np.full(self.n_outputs, base)
-        put(self, "base_score", _read_only(base, np.float64, "base_score"))
+        put(self, "base_score", as_frozen(base, np.float64, "base_score"))
         if self.classes is not None:
-            labels = np.array(self.classes)
-            labels.flags.writeable = False
-            put(self, "classes", labels)
+            put(self, "classes", frozen(np.array(self.classes)))
         if self.feature_names is not None:
             put(self, "feature_names", tuple(map(str, self.feature_names)))
         check_forest(self)
-        put(self, "_depths", tree_depths(self))
+        self._complete(tree_depths(self))
+
+    def _complete(self, depths: NDArray[np.int64]) -> None:
+        """Add to a forest that has been checked what is not part of its state."""
+        put = object.__setattr__
+        put(self, "_depths", depths)
         put(self, "_engine", None)
         put(self, "_engine_lock", threading.Lock())
 
@@ -216,13 +218,15 @@ class Forest:
         )
 
     @property
+    def effective_threshold(self) -> float:
+        """The decision threshold; infinite if there is no second class."""
+        only_one = self.classes is not None and len(self.classes) == 1
+        return np.inf if only_one else self.decision_threshold
+
+    @property
     def positive_from(self) -> float:
-        """Smallest raw score that means the second class; infinite if there is none."""
-        return (
-            np.inf
-            if self.classes is not None and len(self.classes) == 1
-            else self.decision_threshold
-        )
+        """The former name of `effective_threshold`."""
+        return self.effective_threshold
 
     def __repr__(self) -> str:
         kind = "regression" if self.classes is None else f"{len(self.classes)} classes"
@@ -233,7 +237,7 @@ class Forest:
             f"{kind}, aggregation {self.aggregation!r}>"
         )
 
-    # ---------------------------------------------------------------- asking
+    # ---------------------------------------------------------------- evaluating
 
     @property
     def engine(self) -> Engine:
@@ -284,7 +288,7 @@ class Forest:
             Indices into `classes_`. Of equal scores the first wins.
         """
         if self.n_outputs == 1:
-            threshold = raw.dtype.type(self.positive_from)
+            threshold = raw.dtype.type(self.effective_threshold)
             return (raw[:, 0] >= threshold).astype(np.intp)
         if self.decides_by == "probability":
             return likeliest_classes(raw, self.link, self.link_scale)
@@ -297,10 +301,8 @@ class Forest:
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-        n_jobs : int or None, default=None
-            Number of threads; None means one, -1 all cores.
+        X, n_jobs
+            As for `predict`.
 
         Returns
         -------
@@ -323,10 +325,8 @@ class Forest:
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-        n_jobs : int or None, default=None
-            Number of threads; None means one, -1 all cores.
+        X, n_jobs
+            As for `predict`.
 
         Returns
         -------
@@ -341,10 +341,8 @@ class Forest:
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-        n_jobs : int or None, default=None
-            Number of threads; None means one, -1 all cores.
+        X, n_jobs
+            As for `predict`.
 
         Returns
         -------
@@ -365,10 +363,8 @@ class Forest:
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-        n_jobs : int or None, default=None
-            Number of threads; None means one, -1 all cores.
+        X, n_jobs
+            As for `predict`.
 
         Returns
         -------
@@ -384,10 +380,8 @@ class Forest:
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-        n_jobs : int or None, default=None
-            Number of threads; None means one, -1 all cores.
+        X, n_jobs
+            As for `predict`.
 
         Returns
         -------
@@ -472,62 +466,12 @@ class Forest:
             return self.replace(**changes)  # trees taken several times may be too many
         return self._with_trees(changes, self.depths[chosen])
 
-    def _with_trees(self, changes: dict[str, Any], depths: NDArray[Any]) -> Forest:
+    def _with_trees(self, changes: dict[str, Any], depths: NDArray[np.int64]) -> Forest:
         """Return a forest of trees of this one, which have been checked already."""
         made = object.__new__(Forest)
-        put = object.__setattr__
         for name, part in (self.__getstate__() | changes).items():
             if name in changes:
-                part = _read_only(part, ARRAYS[name], name)
-            put(made, name, part)
-        put(made, "_depths", depths)
-        put(made, "_engine", None)
-        put(made, "_engine_lock", threading.Lock())
+                part = as_frozen(part, ARRAYS[name], name)
+            object.__setattr__(made, name, part)
+        made._complete(frozen(depths))
         return made
-
-
-ARRAYS_PER_NODE = {
-    "feature": np.int32,
-    "threshold": np.float64,
-    "left": np.int32,
-    "right": np.int32,
-    "value": np.float64,
-    "missing_left": np.bool_,
-    "zero_is_missing": np.bool_,
-    "category_set": np.int32,
-    "n_node_samples": np.float64,
-}
-ARRAYS = ARRAYS_PER_NODE | {
-    "tree_offsets": np.int64,
-    "tree_output": np.int32,
-    "category_offsets": np.int64,
-    "category_words": np.uint32,
-}
-
-
-def _read_only(given: ArrayLike, dtype: Any, name: str) -> NDArray[Any]:
-    """Return `given` as a contiguous array of `dtype` that nobody can write to."""
-    array = np.asarray(given)
-    wanted = np.dtype(dtype)
-    if array.dtype != wanted:
-        with np.errstate(invalid="ignore"):  # NaN is no integer, and noticed below
-            converted = array.astype(wanted)
-        # Integers and flags must survive the change of type; floats may gain digits.
-        if wanted.kind in "iu" and not np.array_equal(converted, array):
-            msg = f"{name} holds numbers that do not fit into {wanted.name}."
-            raise InvalidForestError(msg)
-        array = converted
-    elif _may_change(array):
-        array = array.copy()
-    array = np.ascontiguousarray(array)
-    array.flags.writeable = False
-    return array
-
-
-def _may_change(array: NDArray[Any] | None) -> bool:
-    """Whether somebody can still write to this array, or to one it is a view of."""
-    while isinstance(array, np.ndarray):
-        if array.flags.writeable:
-            return True
-        array = array.base
-    return False

@@ -6,19 +6,22 @@ walked by compiled code that checks no index.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import InvalidForestError
+from spinney.forest.arrays import ARRAYS_PER_NODE, frozen
 from spinney.forest.levels import levels
 from spinney.forest.links import LINKS
+from spinney.forest.nodes import LEAF
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
 
-MAX_NODES = 2**31 - 1
+# Nodes and columns are numbered by 32-bit integers.
+MAX_NODES = MAX_FEATURES = 2**31 - 1
 
 CHOICES = {
     "aggregation": ("vote", "mean", "sum"),
@@ -31,7 +34,7 @@ CHOICES = {
 }
 
 
-def _refuse(msg: str) -> None:
+def _refuse(msg: str) -> NoReturn:
     raise InvalidForestError(msg)
 
 
@@ -48,6 +51,12 @@ def _refuse_node(
     _refuse(f"tree {tree}, node {node - start}: {what}{got}.")
 
 
+def check_count(name: str, value: Any, most: int) -> None:
+    """Raise `InvalidForestError` unless `value` is an integer from 1 to `most`."""
+    if not isinstance(value, (int, np.integer)) or not 1 <= value <= most:
+        _refuse(f"{name} must be a whole number from 1 to {most:,}, got {value!r}.")
+
+
 def check_forest(forest: Forest) -> None:
     """Raise `InvalidForestError` unless `forest` can be walked without any check."""
     _check_settings(forest)
@@ -62,13 +71,10 @@ def _check_settings(forest: Forest) -> None:
     for name, choices in CHOICES.items():
         if getattr(forest, name) not in choices:
             _refuse(f"{name} must be one of {choices}, got {getattr(forest, name)!r}.")
-    n_features = forest.n_features
-    if not isinstance(n_features, (int, np.integer)) or not 1 <= n_features < 2**31:
-        _refuse(f"n_features must be a whole number from 1, got {n_features!r}.")
-    if not np.isfinite(forest.link_scale):
-        _refuse(f"link_scale must be finite, got {forest.link_scale}.")
-    if not np.isfinite(forest.decision_threshold):
-        _refuse(f"decision_threshold must be finite, got {forest.decision_threshold}.")
+    check_count("n_features", forest.n_features, MAX_FEATURES)
+    for name in ("link_scale", "decision_threshold"):
+        if not np.isfinite(getattr(forest, name)):
+            _refuse(f"{name} must be finite, got {getattr(forest, name)}.")
     names = forest.feature_names
     if names is not None and len(names) != forest.n_features:
         _refuse(
@@ -83,18 +89,11 @@ def _check_shapes(forest: Forest) -> None:
             "feature must be a one-dimensional array with at least one node, got "
             f"shape {forest.feature.shape}."
         )
-    per_node = (
-        "threshold",
-        "left",
-        "right",
-        "missing_left",
-        "zero_is_missing",
-        "category_set",
-        "n_node_samples",
-    )
-    for name in per_node:
+    for name in ARRAYS_PER_NODE:
         array = getattr(forest, name)
-        if array is not None and array.shape != forest.feature.shape:
+        if name == "value" or array is None:
+            continue
+        if array.shape != forest.feature.shape:
             _refuse(
                 f"{name} must have one entry for each of the {forest.n_nodes} nodes, "
                 f"got shape {array.shape}."
@@ -125,7 +124,7 @@ def _check_offsets(forest: Forest) -> None:
 
 def _check_nodes(forest: Forest) -> None:
     feature, left, right = forest.feature, forest.left, forest.right
-    leaf = feature == -1
+    leaf = feature == LEAF
     wrong = (feature < -1) | (feature >= forest.n_features)
     what = f"feature must be -1 (leaf) or below {forest.n_features}"
     _refuse_node(forest, wrong, what, feature)
@@ -170,8 +169,7 @@ def tree_depths(forest: Forest) -> NDArray[np.int64]:
     for depth, level in enumerate(levels(forest.left, forest.right, roots)):
         trees = np.searchsorted(forest.tree_offsets, level, side="right") - 1
         depths[trees] = depth
-    depths.flags.writeable = False
-    return depths
+    return frozen(depths)
 
 
 def _check_categories(forest: Forest) -> None:
@@ -184,7 +182,6 @@ def _check_categories(forest: Forest) -> None:
             "category_set, category_offsets and category_words belong together: give "
             "all three or none."
         )
-        return
     if offsets.ndim != 1 or words.ndim != 1 or len(offsets) < 1:
         _refuse("category_offsets and category_words must have one dimension.")
     if (

@@ -53,7 +53,7 @@ def exponential(x: NDArray[np.floating], as_in_c: bool = False) -> NDArray[np.fl
 
     NumPy's own float32 exponential is off by a bit on every sixth number, so float32
     goes by way of double, which differs from the C library on one in a thousand.
-    `as_in_c` asks for the C library's own bits, number by number.
+    With `as_in_c` it has the C library's own bits, number by number.
     """
     if x.dtype != np.float32:
         return np.exp(x)

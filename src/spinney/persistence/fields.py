@@ -16,20 +16,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from spinney.errors import FormatError
 from spinney.forest import ARRAYS, Forest
+from spinney.forest.invariants import CHOICES
 from spinney.persistence.container import CODES, Arrays, Settings
 
 # NumPy stores all labels at the width of the longest, and limits that width.
 LONGEST_LABEL = 2**20
 
-_CHOICES = (
-    "aggregation",
-    "base_added",
-    "category_rule",
-    "decides_by",
-    "input_dtype",
-    "link",
-    "sum_dtype",
-)
+_CHOICES = sorted(CHOICES)
 _OPTIONAL = (
     "category_offsets",
     "category_set",

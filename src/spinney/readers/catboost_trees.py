@@ -158,7 +158,7 @@ def read_trees(document: dict[str, Any], columns: Columns) -> NodeArrays:
                 f"{n_values}"
             )
     arrays = _joined(trees)
-    # Leaves look at column -1, which is no feature.
+    # Leaves have column -1, which is no feature.
     right = np.isin(arrays["feature"], sorted(columns.nan_right))
     return arrays | {"missing_left": ~right}
 

@@ -142,7 +142,7 @@ def _read_file(path: Path) -> Forest:
     if not os.path.exists(path):
         msg = f"There is no file {_shown(path)}. Check the path."
         raise FileNotFoundError(msg)
-    # A look at the beginning first: what is no model may be large.
+    # The beginning first: what is no model may be large.
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
     if not head:

@@ -8,7 +8,7 @@ their digits. What was found out about the format and about LightGBM's arithmeti
 - Before a row meets a tree, every number within 1e-35 of zero becomes zero. Only nodes
   whose threshold lies that close to zero can tell the difference, so their thresholds
   are moved out of that band and the rows are left alone.
-- ``decision_type`` packs three things: bit 0, the node asks for membership in a set of
+- ``decision_type`` packs three things: bit 0, the node tests membership in a set of
   categories; bit 1, missing values go left; bits 2 and 3, what counts as missing:
   nothing (NaN is then read as zero), zero and NaN, or NaN alone.
 - Categories are cut off to integers (-0.5 is category 0). NaN and negative numbers are

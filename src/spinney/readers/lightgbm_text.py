@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from spinney.errors import UnsupportedModelError
 
 # Version 2 is left out: its random forests hold probabilities where later ones hold
-# scores, with nothing in the text that tells which, and LightGBM 4 does not ask.
+# scores, with nothing in the text that tells which, and LightGBM 4 does not check.
 VERSIONS = ("v3", "v4")
 
 # What the numbers in `decision_type` are made of.
@@ -218,7 +218,7 @@ def _parse_categories(
     # At these nodes the threshold is the number of a set.
     chosen = tree["threshold"][tree["decision_type"] & CATEGORICAL > 0]
     if not np.isin(chosen, np.arange(len(sizes))).all():
-        refuse_damaged(f"{where}a node asks for a category set that is not there")
+        refuse_damaged(f"{where}a node refers to a category set that is not there")
     return {"set_sizes": sizes, "words": words}
 
 

@@ -143,7 +143,7 @@ class _Decoder:
             kind = NUMBERS.get(self.take(1))
             if kind is None or self.take(1) != b"#":
                 self.refuse("an array of one type needs a numeric type and a length")
-            # A forged length stops at `take`, before any memory is asked for.
+            # A forged length stops at `take`, before any memory is taken.
             raw = self.take(self.length() * kind.itemsize)
             return np.frombuffer(raw, dtype=kind).astype(kind.newbyteorder("="))
         if marker == b"#":

@@ -237,7 +237,7 @@ class Engine:
             # Logistic curves can be equal at any distance, once they reach one.
             margin = CLOSE if forest.link == "softmax" else np.inf
         # In the type of the sum, as `Forest.winners` compares.
-        decision = float(self.sum_dtype.type(forest.positive_from)), margin
+        decision = float(self.sum_dtype.type(forest.effective_threshold)), margin
         arguments = {}
         for dtype in self.dtypes_of_single_rows():
             by_row = self.row_arguments(dtype)
