@@ -12,16 +12,13 @@ from hypothesis import strategies as st
 from scipy.stats import binom, multinomial
 
 from spinney.calibration.bounds import (
-    LEAST_TO_FIT,
     Certificate,
     certify,
-    certify_sequence,
     clopper_pearson_upper,
-    nothing_certified_message,
     rows_needed,
-    share_to_prove,
-    split_rows,
 )
+from spinney.calibration.ladder import certify_sequence, nothing_certified_message
+from spinney.calibration.row_splits import LEAST_TO_FIT, share_to_prove, split_rows
 from spinney.errors import InvalidArgumentError
 
 CONFIDENCES = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.999])

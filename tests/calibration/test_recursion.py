@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spinney import optimal_strategy, recursion
+from spinney import optimal_strategy
+from spinney.calibration import recursion
 from spinney.calibration.recursion import (
     Paths,
     find_cuts,

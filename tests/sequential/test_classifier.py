@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numba
 import numpy as np
@@ -32,7 +33,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import spinney
 from datasets import bundled
 from spinney import SequentialVotingClassifier, SpinneyWarning, UnsupportedModelError
-from spinney.runtime.early_exit import Policy
+from spinney.runtime import EarlyExitEngine
 
 pytestmark = pytest.mark.skipif(
     bool(numba.config.DISABLE_JIT), reason="the kernels have tests of their own"
@@ -106,10 +107,8 @@ def in_many_orders(quick, rows, n_orders):
     wrong, asked = np.zeros(len(rows)), 0.0
     for seed in range(n_orders):
         order = np.random.default_rng(seed).permutation(len(quick.order_))
-        policy = Policy(
-            quick.forest_, quick._policy.counting, order, quick._policy.rule
-        )
-        classes, counts = policy.ask(rows)
+        engine = EarlyExitEngine(quick.forest_, replace(quick.rule_, order=order))
+        classes, counts = engine.evaluate(quick.forest_.engine.rows(rows))
         wrong += classes != full
         asked += counts.mean() / n_orders
     return wrong, asked

@@ -441,15 +441,15 @@ def test_progress_is_told_until_the_gap_is_closed():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0, 0.1), "n_voters must be at least 1, got 0"),
-        ((-3, 0.1), "n_voters must be at least 1, got -3"),
+        ((0, 0.1), "n_voters must be an integer at least 1, got 0"),
+        ((-3, 0.1), "n_voters must be an integer at least 1, got -3"),
         ((3.5, 0.1), "n_voters must be an integer at least 1, got 3.5"),
         (("3", 0.1), "n_voters must be an integer at least 1, got '3'"),
         ((True, 0.1), "n_voters must be an integer"),
         ((3, -0.1), r"max_disagreement must be in \[0, 1\), got -0.1"),
-        ((3, 1.0), r"max_disagreement must be in \[0, 1\), got 1.0. It is a prob"),
+        ((3, 1.0), r"max_disagreement must be in \[0, 1\), got 1.0. It is a share"),
         ((3, float("nan")), r"max_disagreement must be in \[0, 1\), got nan"),
-        ((3, "0.1"), r"max_disagreement must be a number in \[0, 1\), got '0.1'"),
+        ((3, "0.1"), r"max_disagreement must be in \[0, 1\), got '0.1'"),
     ],
 )
 def test_bad_sizes_and_bounds_are_refused(arguments, message):
@@ -469,8 +469,8 @@ def test_bad_sizes_and_bounds_are_refused(arguments, message):
         ({"votes": [np.inf, 2, 3, 4]}, "got inf for 0 positive votes"),
         ({"votes": [0, 0, 0, 0]}, "votes must not all be zero"),
         ({"votes": ["a", "b", "c", "d"]}, "votes must be numbers, got list"),
-        ({"min_votes": 4}, "min_votes must be from 0 to 3, got 4"),
-        ({"min_votes": -1}, "min_votes must be from 0 to 3, got -1"),
+        ({"min_votes": 4}, "min_votes must be an integer from 0 to 3, got 4"),
+        ({"min_votes": -1}, "min_votes must be an integer from 0 to 3, got -1"),
         ({"min_votes": 1.0}, "min_votes must be an integer from 0 to 3, got 1.0"),
         (
             {"objective": "best"},

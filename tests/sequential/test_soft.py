@@ -8,6 +8,7 @@ import numba
 import numpy as np
 import pytest
 
+from spinney.runtime import ExitRule
 from spinney.sequential.soft import (
     AIM,
     certain_thresholds,
@@ -26,7 +27,10 @@ def in_order(row, order, strategy, beta=0.0):
     for i, tree in enumerate(order, start=1):
         total += row[tree]
         for check, low, high in zip(
-            strategy.checks, strategy.lower, strategy.upper, strict=True
+            strategy.rule.exit_points,
+            strategy.rule.lower,
+            strategy.rule.upper,
+            strict=True,
         ):
             if check == i and total < low:
                 return False, i
@@ -90,7 +94,7 @@ def test_the_bound_holds_over_all_orders(bound):
     strategy = soft_strategy(
         scores,
         bound,
-        checks=np.arange(1, n_trees),
+        exit_points=np.arange(1, n_trees),
         n_orders=100 if WITHOUT_JIT else 2000,
         random_state=0,
     )
@@ -105,17 +109,17 @@ def test_it_says_what_fresh_orders_show():
     checks = [1, 2, 4, 8, 16, 24]
     n_orders = 10 if WITHOUT_JIT else 200
     strategy = soft_strategy(
-        scores, 0.02, checks=checks, n_orders=n_orders, random_state=3
+        scores, 0.02, exit_points=checks, n_orders=n_orders, random_state=3
     )
     assert 0.0 < strategy.disagreement <= AIM * 0.02
-    assert (strategy.lower <= strategy.upper).all()
-    assert strategy.checks.tolist() == checks
+    assert (strategy.rule.lower <= strategy.rule.upper).all()
+    assert strategy.rule.exit_points.tolist() == checks
     sums = walked(scores, checks, n_orders, seed=99).reshape(len(checks), -1)
     staying = np.ones(sums.shape[1], dtype=bool)
     asked = np.full(sums.shape[1], 30)
     for k, check in enumerate(checks):
         stops = staying & (
-            (sums[k] < strategy.lower[k]) | (sums[k] > strategy.upper[k])
+            (sums[k] < strategy.rule.lower[k]) | (sums[k] > strategy.rule.upper[k])
         )
         asked[stops] = check
         staying &= ~stops
@@ -129,13 +133,18 @@ def test_the_bound_holds_roughly_on_new_rows():
     trees, wrong = [], []
     for seed in range(3):
         scores = forest_scores(2000, 100, seed)
-        strategy = soft_strategy(scores[:1000], 0.005, checks=checks, random_state=seed)
+        strategy = soft_strategy(
+            scores[:1000], 0.005, exit_points=checks, random_state=seed
+        )
         new = scores[1000:]
         sums = walked(new, checks, 20, seed).reshape(len(checks), -1)
         full = np.repeat(new.sum(axis=1) > 0.0, 20)
         answer, asked = full.copy(), np.full(len(full), 100)
         for k in reversed(range(len(checks))):
-            falls, rises = sums[k] < strategy.lower[k], sums[k] > strategy.upper[k]
+            falls, rises = (
+                sums[k] < strategy.rule.lower[k],
+                sums[k] > strategy.rule.upper[k],
+            )
             answer[falls], answer[rises] = False, True
             asked[falls | rises] = checks[k]
         trees.append(asked.mean())
@@ -147,11 +156,15 @@ def test_the_bound_holds_roughly_on_new_rows():
 def test_a_shift_of_scores_and_beta_shifts_the_thresholds():
     # Powers of two, so that the shifted sums are exact.
     scores = np.round(forest_scores(50, 16) * 64.0) / 64.0
-    options = {"checks": [1, 2, 4, 8, 12], "n_orders": 20, "random_state": 0}
+    options = {"exit_points": [1, 2, 4, 8, 12], "n_orders": 20, "random_state": 0}
     plain = soft_strategy(scores, 0.02, **options)
     shifted = soft_strategy(scores + 0.25, 0.02, beta=4.0, **options)
-    np.testing.assert_allclose(shifted.lower, plain.lower + 0.25 * plain.checks)
-    np.testing.assert_allclose(shifted.upper, plain.upper + 0.25 * plain.checks)
+    np.testing.assert_allclose(
+        shifted.rule.lower, plain.rule.lower + 0.25 * plain.rule.exit_points
+    )
+    np.testing.assert_allclose(
+        shifted.rule.upper, plain.rule.upper + 0.25 * plain.rule.exit_points
+    )
     assert shifted.expected_trees == plain.expected_trees
 
 
@@ -159,7 +172,7 @@ def test_never_disagrees_when_none_is_allowed():
     scores = forest_scores(30, 5)
     least, most = scores.min(axis=0), scores.max(axis=0)
     strategy = soft_strategy(
-        scores, 0.0, checks=[1, 2, 3, 4], score_range=(least, most), n_orders=10
+        scores, 0.0, exit_points=[1, 2, 3, 4], score_range=(least, most), n_orders=10
     )
     asked, wrong = in_all_orders(scores, strategy)
     assert wrong == 0.0
@@ -171,10 +184,10 @@ def test_never_disagrees_when_none_is_allowed():
 
 def test_without_a_range_nothing_is_certain():
     strategy = soft_strategy(
-        forest_scores(30, 5), 0.0, checks=[1, 2, 3, 4], n_orders=10
+        forest_scores(30, 5), 0.0, exit_points=[1, 2, 3, 4], n_orders=10
     )
-    assert (strategy.lower == -np.inf).all()
-    assert (strategy.upper == np.inf).all()
+    assert (strategy.rule.lower == -np.inf).all()
+    assert (strategy.rule.upper == np.inf).all()
     assert (strategy.expected_trees, strategy.disagreement) == (5.0, 0.0)
 
 
@@ -185,11 +198,11 @@ def test_a_tie_of_all_trees_is_negative():
     assert upper[0] == pytest.approx(0.5)
     scores = np.tile([[0.5, -0.5], [0.25, 0.25]], (10, 1))
     strategy = soft_strategy(
-        scores, 0.0, checks=[1], score_range=([-1] * 2, [1] * 2), n_orders=10
+        scores, 0.0, exit_points=[1], score_range=([-1] * 2, [1] * 2), n_orders=10
     )
     assert in_all_orders(scores, strategy)[1] == 0.0
     # Half of the rows are a tie: to call them positive is to disagree.
-    always = soft_strategy(scores, 0.9, checks=[1], n_orders=100, random_state=0)
+    always = soft_strategy(scores, 0.9, exit_points=[1], n_orders=100, random_state=0)
     assert always.expected_trees == 1.0
     assert always.disagreement < 0.5
 
@@ -197,27 +210,32 @@ def test_a_tie_of_all_trees_is_negative():
 def test_given_decisions_count_instead_of_sums():
     scores = np.full((20, 4), 0.25)
     strategy = soft_strategy(
-        scores, 0.1, checks=[1, 2], positive=np.zeros(20, dtype=bool), n_orders=50
+        scores, 0.1, exit_points=[1, 2], positive=np.zeros(20, dtype=bool), n_orders=50
     )
     assert (strategy.expected_trees, strategy.disagreement) == (1.0, 0.0)
-    assert strategy.lower[0] > 0.25
+    assert strategy.rule.lower[0] > 0.25
 
 
 @pytest.mark.parametrize("bound", [0.0, 0.1])
 def test_one_tree_is_always_asked(bound):
-    strategy = soft_strategy([[0.3], [-0.2]], bound, checks=[], n_orders=10)
-    assert len(strategy.lower) == len(strategy.upper) == len(strategy.undecided) == 0
+    strategy = soft_strategy([[0.3], [-0.2]], bound, exit_points=[], n_orders=10)
+    assert (
+        len(strategy.rule.lower)
+        == len(strategy.rule.upper)
+        == len(strategy.undecided)
+        == 0
+    )
     assert (strategy.expected_trees, strategy.disagreement) == (1.0, 0.0)
 
 
 def test_one_row_is_enough():
-    strategy = soft_strategy([[0.3, 0.2, 0.1]], 0.1, checks=[1, 2], n_orders=50)
+    strategy = soft_strategy([[0.3, 0.2, 0.1]], 0.1, exit_points=[1, 2], n_orders=50)
     assert (strategy.expected_trees, strategy.disagreement) == (1.0, 0.0)
 
 
 def test_rows_of_one_class_stop_at_the_first_check():
     scores = np.abs(forest_scores(30, 10)) + 0.01
-    strategy = soft_strategy(scores, 0.01, checks=[1, 5], n_orders=20)
+    strategy = soft_strategy(scores, 0.01, exit_points=[1, 5], n_orders=20)
     assert (strategy.expected_trees, strategy.disagreement) == (1.0, 0.0)
 
 
@@ -238,11 +256,11 @@ def test_averages_stay_between_neighbours_and_leave_infinity_alone():
         ({"scores": np.zeros((3, 0))}, "at least one of each, got shape"),
         ({"scores": np.zeros(3)}, "scores must have 2 axes"),
         ({"scores": [[0.0, np.nan, 0.0]]}, "scores must be finite"),
-        ({"checks": [0, 1]}, "checks must be increasing integers from 1 to 2"),
-        ({"checks": [3]}, "checks must be increasing integers"),
-        ({"checks": [2, 1]}, "checks must be increasing integers"),
-        ({"checks": [1.5]}, "checks must be increasing integers"),
-        ({"checks": [[1]]}, "checks must be increasing integers"),
+        ({"exit_points": [0, 1]}, "exit_points must be ascending integers from 1"),
+        ({"exit_points": [3]}, "exit_points must be ascending integers"),
+        ({"exit_points": [2, 1]}, "exit_points must be ascending integers"),
+        ({"exit_points": [1.5]}, "exit_points must be ascending integers"),
+        ({"exit_points": [[1]]}, "exit_points must be ascending integers"),
         ({"n_orders": 0}, "n_orders must be"),
         ({"n_orders": 2.5}, "n_orders must be"),
         ({"positive": [True]}, r"positive must have shape \(2,\)"),
@@ -260,7 +278,7 @@ def test_averages_stay_between_neighbours_and_leave_infinity_alone():
 def test_what_makes_no_sense_is_refused(change, message):
     arguments = {
         "scores": [[0.1, 0.2, -0.1], [0.1, -0.2, -0.1]],
-        "checks": [1, 2],
+        "exit_points": [1, 2],
         "max_disagreement": 0.1,
     }
     with pytest.raises(ValueError, match=message):
@@ -268,14 +286,13 @@ def test_what_makes_no_sense_is_refused(change, message):
 
 
 def test_the_least_shift_is_found_far_beyond_the_first_guess():
-    from spinney.sequential.soft import SoftStrategy, least_shift
+    from spinney.calibration.fitted_rule import FittedRule
+    from spinney.sequential.soft import least_shift
 
     def moved(shift):
         shift = min(shift, 1e6)
-        nothing = np.zeros(0)
-        return SoftStrategy(
-            np.zeros(0, dtype=np.int64), nothing, nothing, shift, 5.0 / shift, nothing
-        )
+        rule = ExitRule.never(np.arange(3), 1)
+        return FittedRule(rule, shift, 5.0 / shift, np.zeros(0))
 
     found = least_shift(moved, 0.25, 0.1)  # kept from a shift of 50 on
     assert 50.0 <= found.expected_trees <= 51.0

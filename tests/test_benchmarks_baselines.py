@@ -5,8 +5,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 import pytest
+from benchmarks.papers.sequential_baselines import certain_only, full_vote, schwing
 from scipy.stats import binom
-from spinney.sequential.baselines import certain_only, full_vote, schwing
 
 import spinney
 
