@@ -13,7 +13,6 @@ from scipy.optimize import linprog
 
 import strategies
 from spinney.errors import SpinneyWarning
-from spinney.pruning.baselines import cost_complexity_chain, individual_chain
 from spinney.pruning.completion import fill_budget
 from spinney.pruning.costs import purchases_for
 from spinney.pruning.dantzig_wolfe import decompose, solve_dantzig_wolfe
@@ -375,12 +374,23 @@ def test_the_constraints_are_totally_unimodular(splits):
 # ------------------------------------------------------------------ baselines
 
 
+@pytest.fixture
+def baselines():
+    return pytest.importorskip(
+        "benchmarks.papers.pruning_baselines", reason="benchmarks are not shipped here"
+    )
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_pruning_together_is_never_worse_than_pruning_alone(seed):
+def test_pruning_together_is_never_worse_than_pruning_alone(baselines, seed):
     problem = problem_of_forest(seed, n_rows=120)
-    together = find_chain(problem.splits(), solve_mincut)
+    contracted = problem.splits()
+    together = find_chain(contracted, solve_mincut)
     splits = problem.splits(contract=False)
-    for chain in (individual_chain(problem), cost_complexity_chain(problem)):
+    for chain in (
+        baselines.individual_chain(problem, contracted),
+        baselines.cost_complexity_chain(contracted),
+    ):
         node = chain.base
         for step in [None, *chain.steps]:
             if step is not None:
@@ -395,17 +405,18 @@ def test_pruning_together_is_never_worse_than_pruning_alone(seed):
                 assert gain - ratio * price <= best
 
 
-def test_a_single_tree_is_pruned_alone_as_it_is_pruned_together():
+def test_a_single_tree_is_pruned_alone_as_it_is_pruned_together(baselines):
     problem = problem_of_forest(5, n_trees=1, depth=20, n_rows=100)
-    together = find_chain(problem.splits(), solve_mincut)
-    alone = individual_chain(problem)
+    splits = problem.splits()
+    together = find_chain(splits, solve_mincut)
+    alone = baselines.individual_chain(problem, splits)
     assert alone.gains == together.gains
     assert alone.prices == together.prices
 
 
-def test_cost_complexity_counts_splits():
+def test_cost_complexity_counts_splits(baselines):
     problem = problem_of_forest(2)
-    chain = cost_complexity_chain(problem)
+    chain = baselines.cost_complexity_chain(problem.splits())
     sizes = np.cumsum([len(chain.base), *(len(step.node) for step in chain.steps)])
     assert chain.prices == sizes.tolist()
     until = np.full(problem.forest.n_nodes, -1, dtype=np.int32)

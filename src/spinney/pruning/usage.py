@@ -10,11 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.pruning.kernels import Counts, Flags, Indices
 from spinney.runtime.kernel_cache import kernel
-
-Counts = NDArray[np.int64]
-Indices = NDArray[np.int32]
-Flags = NDArray[np.bool_]
 
 
 @kernel
@@ -61,7 +58,7 @@ def measure_points(
     tree_errors, forest_errors, prices : ndarray of shape (n_points + 1,), int64
         Overwritten with the weight of the rows that the trees get wrong (added up
         over the trees), of those that the forest gets wrong, and with what all rows
-        pay. The last place is scratch.
+        pay. The last entry is scratch.
 
     Returns
     -------
@@ -161,14 +158,14 @@ def measure_points(
 def mark_features(
     leaves: Indices, parent: Indices, feature: Indices, used: Flags
 ) -> None:
-    """Mark the columns that each row is asked for on its way to its leaves.
+    """Mark the columns that each row needs on its way to its leaves.
 
     Parameters
     ----------
     leaves : ndarray of shape (n_rows, n_trees), dtype=int32
         Where each row ends in each tree.
     parent, feature : ndarray of shape (n_nodes,), dtype=int32
-        The node above, and the column that a node looks at.
+        The node above, and the column that a node compares.
     used : ndarray of shape (n_rows, n_columns), dtype=bool
         Set to true where a column is used.
     """
