@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import reference
 from spinney.errors import InvalidArgumentError
 from spinney.pruning.costs import purchases_for
-from spinney.pruning.lazy import cost_of, predict_lazily
+from spinney.pruning.lazy import predict_lazily
 from strategies import forests, forests_and_rows, random_forest, random_rows
 
 
@@ -158,7 +158,7 @@ def test_features_bought_together_are_paid_for_once():
     purchases = purchases_for(
         4, names, {"blood": 5.0, "scan": 20.0}, {"blood": ["iron", "ferritin"]}
     )
-    assert cost_of(bought, purchases).tolist() == [5.0, 6.0, 20.0, 0.0]
+    assert purchases.cost_of(bought).tolist() == [5.0, 6.0, 20.0, 0.0]
 
 
 @pytest.mark.parametrize(

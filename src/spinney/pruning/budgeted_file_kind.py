@@ -10,6 +10,7 @@ from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_array
 from spinney.persistence.store import Kind, register
 from spinney.pruning.budgeted import BudgetedForestClassifier
+from spinney.pruning.costs import purchases_for
 
 
 def to_parts(classifier: BudgetedForestClassifier) -> tuple[Settings, Arrays]:
@@ -42,6 +43,7 @@ def from_parts(settings: Settings, arrays: Arrays) -> BudgetedForestClassifier:
         msg = f"feature_costs must be {forest.n_features} numbers, none below 0"
         raise FormatError(msg)
     classifier.feature_costs_ = costs
+    classifier.purchases_ = purchases_for(len(costs), None, costs, None)
     classifier.mean_costs_ = np.array(take_array(arrays, "mean_costs", np.float64, 1))
     return classifier
 

@@ -32,7 +32,7 @@ def to_parts(pruner: FeatureCostPruner) -> tuple[Settings, Arrays]:
     """Return the settings and arrays that `from_parts` makes a pruner from."""
     settings, arrays = classifier_to_parts(pruner)
     full_settings, full_arrays = forest_to_parts(pruner.full_forest_)
-    purchases, frontier = pruner._purchases, pruner.frontier_
+    purchases, frontier = pruner.purchases_, pruner.frontier_
     settings |= {
         "breakpoints": [_written(one) for one in frontier.breakpoints],
         "full": full_settings,
@@ -45,7 +45,7 @@ def to_parts(pruner: FeatureCostPruner) -> tuple[Settings, Arrays]:
         "item_of_column": purchases.item_of_column,
         "item_cost": purchases.cost,
         "item_price": purchases.price,
-        "kept_until": pruner._until,
+        "kept_until": pruner.kept_until_,
     }
     return settings, arrays
 
@@ -76,8 +76,8 @@ def from_parts(settings: Settings, arrays: Arrays) -> FeatureCostPruner:
     pruner.estimator = pruner.estimator_ = FrozenEstimator(full)
     pruner.full_forest_ = full
     pruner.frontier_ = _take_frontier(settings, arrays)
-    pruner._until = _take_levels(arrays, full, len(pruner.frontier_))
-    pruner._purchases = _take_purchases(settings, arrays, full.n_features)
+    pruner.kept_until_ = _take_levels(arrays, full, len(pruner.frontier_))
+    pruner.purchases_ = _take_purchases(settings, arrays, full.n_features)
     pruner.gap_ = take_setting(settings, "gap", float)
     point = take_setting(settings, "point", list)
     if len(point) != len(COLUMNS) or not all(_is_number(one) for one in point):

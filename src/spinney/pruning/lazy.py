@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
 from spinney.forest.rows import as_rows
+from spinney.ordering.checks import check_count
 from spinney.pruning.costs import Purchases, purchases_for
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def predict_lazily(
     fetch : callable
         ``fetch(feature, rows)`` returns the values of one feature (an int, the number
         of the column) for some rows (an ascending array of row numbers), in the order
-        of `rows`. It is asked at most once for any feature of any row.
+        of `rows`. It is called at most once for any feature of any row.
     n_rows : int
         Number of rows; they are called 0 to ``n_rows - 1``.
     purchases : Purchases, optional
@@ -97,33 +97,17 @@ def predict_lazily(
     if purchases is None:
         purchases = purchases_for(forest.n_features, forest.feature_names, None, None)
     X, bought, n_calls = _buy(forest, fetch, n_rows, finite_only)
+    rows = forest.engine.rows(X)
     probabilities = None
     if forest.classes is not None:
-        probabilities = forest.predict_proba(X, n_jobs)
+        probabilities = forest.predict_proba(rows, n_jobs)
     return LazyPrediction(
-        labels=forest.predict(X, n_jobs),
+        labels=forest.predict(rows, n_jobs),
         probabilities=probabilities,
-        cost=cost_of(bought, purchases),
+        cost=purchases.cost_of(bought),
         bought=bought,
         n_calls=n_calls,
     )
-
-
-def cost_of(bought: NDArray[np.bool_], purchases: Purchases) -> NDArray[np.float64]:
-    """Return what each row pays for its features.
-
-    Parameters
-    ----------
-    bought : ndarray of shape (n_rows, n_features), dtype=bool
-        Which features each row buys.
-    purchases : Purchases
-        What they cost. Features that are bought together are paid for once.
-    """
-    cost = np.zeros(len(bought))
-    for item, each in enumerate(purchases.cost):
-        columns = np.flatnonzero(purchases.item_of_column == item)
-        cost += each * bought[:, columns].any(axis=1)
-    return cost
 
 
 def _check_arguments(fetch: Any, n_rows: Any) -> None:
@@ -134,12 +118,7 @@ def _check_arguments(fetch: Any, n_rows: Any) -> None:
             "their values."
         )
         raise InvalidArgumentError(msg)
-    if isinstance(n_rows, bool) or not isinstance(n_rows, Integral) or n_rows < 0:
-        msg = (
-            f"n_rows must be an integer of at least 0, got {n_rows!r}. Pass how many "
-            "rows are to be answered."
-        )
-        raise InvalidArgumentError(msg)
+    check_count("n_rows", n_rows, 0)
 
 
 def _buy(

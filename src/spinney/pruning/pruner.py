@@ -5,10 +5,7 @@ Solvers and compiled kernels are imported on use, so that importing spinney stay
 
 from __future__ import annotations
 
-import hashlib
-import math
 from functools import partial
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,20 +13,17 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from spinney.base.estimator import (
-    EnsembleClassifier,
-    held_out_split,
-    is_trained,
-    unwrapped,
-)
+from spinney.base.estimator import EnsembleClassifier, is_trained, unwrapped
 from spinney.base.progress import progress_for
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.forest import Forest
-from spinney.pruning.costs import Purchases, purchases_for, whole_numbers
-from spinney.pruning.lazy import Fetch, LazyPrediction, cost_of, predict_lazily
-from spinney.pruning.out_of_bag import out_of_bag
+from spinney.ordering.checks import check_choice
+from spinney.pruning.costs import Purchases, is_amount, purchases_for, whole_numbers
+from spinney.pruning.error_rows import checked_weights, out_of_bag_rows, split_rows
+from spinney.pruning.feature_cost_classifier import FeatureCostClassifier
+from spinney.pruning.lazy import Fetch, LazyPrediction
 from spinney.readers import read_model
 
 if TYPE_CHECKING:
@@ -39,7 +33,7 @@ SOLVERS = ("mincut", "lp", "dantzig_wolfe")
 ERROR_ROWS = ("given", "out_of_bag")
 
 
-class FeatureCostPruner(EnsembleClassifier):
+class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
     """Forest classifier that is pruned to buy fewer features.
 
     Every feature costs something, once per row, however many trees look at it. `fit`
@@ -97,6 +91,11 @@ class FeatureCostPruner(EnsembleClassifier):
         All supported trade-offs: trade_off, cost, error, ensemble_error, n_nodes.
     point_ : FrontierPoint
         The same for `forest_`.
+    purchases_ : Purchases
+        What can be bought, and for how much: `feature_costs` and `feature_groups`.
+    kept_until_ : ndarray of shape (n_nodes,), dtype=int32
+        The last point of `frontier_` at which each node of `full_forest_` is a split;
+        -1 if it is at none.
     gap_ : float
         By how much the mean error of a tree could be lower within the budget, at
         most; 0 if `forest_` is proven to be the best. Without `complete`, the best
@@ -165,8 +164,6 @@ class FeatureCostPruner(EnsembleClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    # ---------------------------------------------------------------- fitting
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FeatureCostPruner:
         """Prune the forest, after training it if need be.
 
@@ -195,19 +192,19 @@ class FeatureCostPruner(EnsembleClassifier):
             raise InvalidArgumentError(msg)
         rows, codes, weights = self._prepare(X, y, sample_weight)
         forest = self.full_forest_
-        self._purchases = self._checked_purchases()
+        self.purchases_ = self._checked_purchases()
         from spinney.pruning.problem import NO_FLAGS, PruningProblem
         from spinney.pruning.search import prune
 
         leaves = forest.leaves(rows, self.n_jobs)
         counted = NO_FLAGS
         if self.error_rows == "out_of_bag":
-            counted = out_of_bag(unwrapped(self.estimator_), forest, leaves)
+            counted = out_of_bag_rows(unwrapped(self.estimator_), forest, leaves)
             heavy = weights > 0.0
             counted, leaves = counted[heavy], leaves[heavy]
             codes, weights = codes[heavy], weights[heavy]
         problem = PruningProblem(
-            forest, leaves, codes, whole_numbers(weights)[0], counted, self._purchases
+            forest, leaves, codes, whole_numbers(weights)[0], counted, self.purchases_
         )
         found = prune(
             problem,
@@ -221,17 +218,13 @@ class FeatureCostPruner(EnsembleClassifier):
         self.frontier_ = found.frontier
         self.point_ = found.point
         self.gap_ = found.gap
-        self._until = found.until
+        self.kept_until_ = found.until
         return self
 
     def _check_parameters(self) -> None:
         """Raise for parameters that no data could make right."""
-        for name, choices in (("solver", SOLVERS), ("error_rows", ERROR_ROWS)):
-            value = getattr(self, name)
-            if not isinstance(value, str) or value not in choices:
-                alternatives = ", ".join(map(repr, choices))
-                msg = f"{name} must be one of {alternatives}, got {value!r}."
-                raise InvalidArgumentError(msg)
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("error_rows", self.error_rows, ERROR_ROWS)
         if (self.trade_off is None) == (self.budget is None):
             given = "neither" if self.budget is None else "both"
             msg = (
@@ -240,17 +233,15 @@ class FeatureCostPruner(EnsembleClassifier):
                 "error that a unit of cost is worth."
             )
             raise InvalidArgumentError(msg)
-        for name in ("trade_off", "budget"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            is_number = isinstance(value, Real) and not isinstance(value, bool)
-            if not is_number or not 0.0 <= value < math.inf:
-                hint = (
-                    "The cheapest forest has no split left and costs 0."
-                    if name == "budget"
-                    else "With 0, features are free."
-                )
+        for name, value, hint in (
+            ("trade_off", self.trade_off, "With 0, features are free."),
+            (
+                "budget",
+                self.budget,
+                "The cheapest forest has no split left and costs 0.",
+            ),
+        ):
+            if value is not None and not is_amount(value):
                 msg = f"{name} must be a number from 0 up, got {value!r}. {hint}"
                 raise InvalidArgumentError(msg)
         if self.solver == "mincut":
@@ -265,7 +256,7 @@ class FeatureCostPruner(EnsembleClassifier):
         X, y = self._checked(X, y)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
-        weights = _checked_weights(sample_weight, X)
+        weights = checked_weights(sample_weight, X)
         by_bag = self.error_rows == "out_of_bag"
         # Out-of-bag rows are known by their number among all training rows.
         if not by_bag and not weights.all():
@@ -276,7 +267,8 @@ class FeatureCostPruner(EnsembleClassifier):
         else:
             trained_on = left = np.arange(len(y))
             if not by_bag:
-                trained_on, left = self._parted(X, y)
+                rng = check_random_state(self.random_state)
+                trained_on, left = split_rows(X, y, rng)
             given = {}
             if sample_weight is not None:
                 given["sample_weight"] = weights[trained_on]
@@ -290,20 +282,6 @@ class FeatureCostPruner(EnsembleClassifier):
         self.classes_: Any = forest.classes_
         rows = forest.engine.rows(self._preprocessed(X))
         return rows, self._codes(y).astype(np.int64), weights
-
-    def _parted(self, X: Any, y: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Part rows into those to train on and those to prune with.
-
-        Rows that are equal in all columns stay together: a copy of a training row
-        would say nothing about errors. This also makes a weight of 2 mean the same
-        as a row that is there twice.
-        """
-        first, which = _distinct(X, y)
-        chance = check_random_state(self.random_state)
-        _, left = held_out_split(y[first], chance)
-        is_left = np.zeros(len(first), dtype=np.bool_)
-        is_left[left] = True
-        return np.flatnonzero(~is_left[which]), np.flatnonzero(is_left[which])
 
     def _checked_purchases(self) -> Purchases:
         """Return what features cost, by the names that `fit` or the model knows."""
@@ -329,138 +307,28 @@ class FeatureCostPruner(EnsembleClassifier):
 
         return solve_mincut
 
-    # ---------------------------------------------------------------- asking
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Answer with the pruned forest.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-            Class labels.
-        """
-        rows = self._rows(X)
-        return self.forest_.predict(rows, self.n_jobs)
-
-    def predict_proba(self, X: Any) -> NDArray[np.floating]:
-        """Return the probability of each class by the pruned forest.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_rows, n_classes)
-            In the order of `classes_`.
-        """
-        rows = self._rows(X)
-        return self.forest_.predict_proba(rows, self.n_jobs)
-
     def predict_full(self, X: Any) -> NDArray[Any]:
-        """Answer with the forest before pruning.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-            Class labels.
-        """
         rows = self._rows(X)
         return self.full_forest_.predict(rows, self.n_jobs)
 
-    def features_used(self, X: Any) -> NDArray[np.bool_]:
-        """Return the columns that the pruned forest looks at, row by row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        used : ndarray of shape (n_rows, n_columns), dtype=bool
-            True where a row is asked for a column by any tree.
-        """
-        from spinney.pruning.kernels import describe_trees
-        from spinney.pruning.usage import mark_features
-
-        rows = self._rows(X)
-        forest = self.forest_
-        used = np.zeros((len(rows), forest.n_features), dtype=np.bool_)
-        parent = describe_trees(
-            forest.tree_offsets, forest.left, forest.right, forest.feature
-        )[1]
-        mark_features(forest.leaves(rows, self.n_jobs), parent, forest.feature, used)
-        return used
-
-    def feature_cost(self, X: Any) -> NDArray[np.float64]:
-        """Return what each row has to pay for the features that it is asked for.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        cost : ndarray of shape (n_rows,)
-            Sum of the costs of the features used; columns that are bought together
-            count once.
-        """
-        return cost_of(self.features_used(X), self._purchases)
-
     def predict_lazily(self, fetch: Fetch, n_rows: int) -> LazyPrediction:
-        """Predict rows whose features are bought one by one, as the trees need them.
-
-        Parameters
-        ----------
-        fetch : callable
-            ``fetch(feature, rows)`` returns the values of one feature (an int, the
-            number of the column) for some rows (an ascending array of row numbers), in
-            the order of `rows`. It is asked at most once for any feature of any row.
-        n_rows : int
-            Number of rows; they are called 0 to ``n_rows - 1``.
-
-        Returns
-        -------
-        prediction : LazyPrediction
-            `labels` and `probabilities` as `predict` and `predict_proba` give them,
-            `cost` as `feature_cost`, the mask `bought`, and the number of calls.
-        """
         check_is_fitted(self)
         if self._has_preprocessing():
             msg = (
-                "predict_lazily buys the columns that the trees look at, but the model "
+                "predict_lazily buys the columns that the trees compare, but the model "
                 "is a pipeline that makes them from others. Prune its last step on "
                 "rows that the steps before it have transformed."
             )
             raise UnsupportedModelError(msg)
-        return predict_lazily(
-            self.forest_,
-            fetch,
-            n_rows,
-            purchases=self._purchases,
-            n_jobs=self.n_jobs,
-        )
+        return super().predict_lazily(fetch, n_rows)
 
-    def forest_at(self, place: int) -> Forest:
+    def forest_at(self, index: int) -> Forest:
         """Return the pruned forest at a point of the frontier.
 
         Parameters
         ----------
-        place : int
-            Place of the point in `frontier_`; -1 is the smallest forest.
+        index : int
+            Index of the point in `frontier_`; -1 is the smallest forest.
 
         Returns
         -------
@@ -468,50 +336,15 @@ class FeatureCostPruner(EnsembleClassifier):
             The forest.
         """
         n_points = len(self.frontier_)
-        if not -n_points <= place < n_points:
+        if not -n_points <= index < n_points:
             msg = (
-                f"place must be between {-n_points} and {n_points - 1}, got {place}: "
+                f"index must be between {-n_points} and {n_points - 1}, got {index}: "
                 f"the frontier has {n_points} points."
             )
             raise InvalidArgumentError(msg)
         from spinney.pruning.pruned import prune_forest
 
-        return prune_forest(self.full_forest_, self._until >= place % n_points)
-
-
-def _distinct(X: Any, y: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Find rows with equal contents, whatever the order of the rows.
-
-    Returns
-    -------
-    first : ndarray of shape (n_distinct,)
-        One row of each kind, sorted by a hash of the contents.
-    which : ndarray of shape (n_rows,)
-        The kind of each row, by its place in `first`.
-    """
-    table = np.asarray(X)
-    if table.dtype.kind in "fiub":
-        contents = [row.tobytes() for row in np.ascontiguousarray(table)]
-    else:
-        contents = [repr(row.tolist()).encode() for row in table]
-    hashes = [
-        hashlib.blake2b(content + repr(label).encode(), digest_size=16).hexdigest()
-        for content, label in zip(contents, y.tolist(), strict=True)
-    ]
-    return np.unique(hashes, return_index=True, return_inverse=True)[1:]
-
-
-def _checked_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
-    """Return the weights of rows, 1 for each if none are given."""
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    if (weights < 0.0).any() or not weights.any():
-        msg = (
-            "sample_weight must not be negative, and not all zero, got "
-            f"{weights.min():g} to {weights.max():g}. Give each row the number of "
-            "rows that it stands for."
-        )
-        raise InvalidArgumentError(msg)
-    return weights
+        return prune_forest(self.full_forest_, self.kept_until_ >= index % n_points)
 
 
 def _check_forest(forest: Forest, name: str) -> None:
