@@ -18,7 +18,7 @@ import reference
 import strategies
 from spinney import Forest, InvalidForestError, SpinneyError, read_model
 from spinney.forest import ARRAYS
-from spinney.forest.invariants import MAX_DEPTH
+from spinney.forest.levels import MAX_DEPTH
 
 INF, NAN = np.inf, np.nan
 

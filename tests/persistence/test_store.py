@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib
 import json
 import mmap
 import os
@@ -25,6 +26,7 @@ import reference
 import spinney
 from spinney import FormatError
 from spinney.persistence import container
+from spinney.persistence.store import KINDS
 from strategies import forests, random_forest, random_rows
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="needs POSIX files")
@@ -197,6 +199,44 @@ def test_objects_of_other_types_are_refused_with_a_list_of_those_that_can_be_sav
 
 
 # ------------------------------------------------------------------ the format
+
+
+@pytest.mark.parametrize(("kind", "entry"), KINDS.items())
+def test_the_table_of_kinds_names_every_class_where_it_is(kind, entry):
+    module, _, name = entry.partition(":")
+    cls = getattr(importlib.import_module(module), name)
+    # Saving compares the two, so a class that moves must move in the table too.
+    assert f"{cls.__module__}:{cls.__qualname__}" == entry
+    if kind != "forest":
+        assert callable(cls.__spinney_save__)
+        assert callable(cls.__spinney_load__)
+
+
+def test_every_class_that_can_be_saved_is_in_the_table():
+    known = {
+        name
+        for name in spinney.__all__
+        if hasattr(getattr(spinney, name), "__spinney_save__")
+    }
+    assert known | {"Forest"} == {entry.partition(":")[2] for entry in KINDS.values()}
+
+
+def test_a_forest_is_saved_and_loaded_without_the_rooms(tmp_path):
+    spinney.save(full_forest(), tmp_path / "forest")
+    code = f"""
+    import sys
+    from spinney.persistence import load, save
+    before = set(sys.modules)
+    save(load({str(tmp_path / "forest")!r}), {str(tmp_path / "again")!r})
+    print(*sorted(n for n in set(sys.modules) - before if n.startswith("spinney")))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == []
 
 
 def test_saving_the_same_forest_gives_the_same_bytes(tmp_path):

@@ -9,8 +9,8 @@ from sklearn.frozen import FrozenEstimator
 
 import datasets
 import spinney
-import spinney.pruning.file_kind as file_kind
 from spinney.errors import FormatError
+from spinney.persistence.fields import part_forest_to_parts
 from spinney.pruning import FeatureCostPruner
 
 pytest.importorskip("ortools")
@@ -60,18 +60,18 @@ def test_a_saved_pruner_comes_back_whole(pruner, tmp_path):
     ],
 )
 def test_forged_parts_are_refused(pruner, part, forged, words):
-    settings, arrays = file_kind.to_parts(pruner)
+    settings, arrays = pruner.__spinney_save__()
     where = settings if part in settings else arrays
     where[part] = forged(where[part])
     with pytest.raises(FormatError, match=words):
-        file_kind.from_parts(settings, arrays)
+        FeatureCostPruner.__spinney_load__(settings, arrays)
 
 
 def test_a_pruned_forest_of_another_full_one_is_refused(pruner):
-    settings, arrays = file_kind.to_parts(pruner)
+    settings, arrays = pruner.__spinney_save__()
     other = pruner.full_forest_.take([0, 1])
-    full_settings, full_arrays = file_kind.forest_to_parts(other)
-    settings["full"] = full_settings
-    arrays |= {f"full.{name}": array for name, array in full_arrays.items()}
+    full_settings, full_arrays = part_forest_to_parts("full", other)
+    settings |= full_settings
+    arrays |= full_arrays
     with pytest.raises(FormatError, match="trees and columns of the full one"):
-        file_kind.from_parts(settings, arrays)
+        FeatureCostPruner.__spinney_load__(settings, arrays)

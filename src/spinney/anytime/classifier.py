@@ -14,9 +14,12 @@ from spinney.anytime.orders import OrderingRows, check_order, make_order
 from spinney.anytime.racing import winners_within
 from spinney.anytime.session import AnytimeSession
 from spinney.anytime.stepping import Stepper
+from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
 from spinney.base.estimator import EnsembleClassifier
 from spinney.base.progress import progress_for
-from spinney.errors import InvalidArgumentError
+from spinney.errors import FormatError, InvalidArgumentError, SpinneyError
+from spinney.persistence.container import Arrays, Settings
+from spinney.persistence.fields import take_array
 
 
 class AnytimeForestClassifier(EnsembleClassifier):
@@ -335,6 +338,26 @@ class AnytimeForestClassifier(EnsembleClassifier):
             )
             raise InvalidArgumentError(msg)
         return None if int(max_steps) >= len(self.order_) else int(max_steps)
+
+    # ---------------------------------------------------------------- files
+
+    def __spinney_save__(self) -> tuple[Settings, Arrays]:
+        settings, arrays = classifier_to_parts(self)
+        return settings, arrays | {"order": self.order_}
+
+    @classmethod
+    def __spinney_load__(
+        cls, settings: Settings, arrays: Arrays
+    ) -> AnytimeForestClassifier:
+        classifier: AnytimeForestClassifier = classifier_from_parts(
+            cls, settings, arrays
+        )
+        order = take_array(arrays, "order", np.int64, 1)
+        try:
+            classifier._take_order(order)
+        except SpinneyError as error:
+            raise FormatError(str(error).rstrip(".")) from error
+        return classifier
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
 from spinney.base.early_exit_classifier import EarlyStoppingClassifier
 from spinney.persistence.container import Arrays, Settings
-from spinney.persistence.store import Kind, register
 
 
 class AllTreesClassifier(EarlyStoppingClassifier):
@@ -119,19 +118,11 @@ class AllTreesClassifier(EarlyStoppingClassifier):
             return lambda row: self.predict(np.asarray(row).reshape(1, -1))[0]
         return self.forest_.predictor()
 
+    def __spinney_save__(self) -> tuple[Settings, Arrays]:
+        return classifier_to_parts(self)
 
-def _to_parts(classifier: AllTreesClassifier) -> tuple[Settings, Arrays]:
-    """Return the settings and arrays that `_from_parts` makes a classifier from."""
-    return classifier_to_parts(classifier)
-
-
-def _from_parts(settings: Settings, arrays: Arrays) -> AllTreesClassifier:
-    """Take a classifier out of settings and arrays, trusting neither."""
-    classifier: AllTreesClassifier = classifier_from_parts(
-        AllTreesClassifier, settings, arrays
-    )
-    classifier._adopt()
-    return classifier
-
-
-register(Kind("all_trees", AllTreesClassifier, _to_parts, _from_parts))
+    @classmethod
+    def __spinney_load__(cls, settings: Settings, arrays: Arrays) -> AllTreesClassifier:
+        classifier: AllTreesClassifier = classifier_from_parts(cls, settings, arrays)
+        classifier._adopt()
+        return classifier

@@ -21,18 +21,16 @@ from spinney.errors import FormatError, InvalidArgumentError
 from spinney.forest import Forest
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import (
-    forest_from_parts,
-    forest_to_parts,
+    part_forest_to_parts,
     refuse_leftovers,
     take_array,
+    take_forest,
     take_setting,
     texts_from_arrays,
     texts_to_arrays,
 )
 from spinney.runtime import ExitRule
 from spinney.runtime.early_exit import Policy
-
-PREFIX = "forest."
 
 
 def classifier_to_parts(classifier: BaseEstimator) -> tuple[Settings, Arrays]:
@@ -64,14 +62,12 @@ def classifier_to_parts(classifier: BaseEstimator) -> tuple[Settings, Arrays]:
             "and only forests can be saved."
         )
         raise TypeError(msg)
-    forest_settings, forest_arrays = forest_to_parts(forest)
+    settings, arrays = part_forest_to_parts("forest", forest)
     parameters = classifier.get_params(deep=False)
     parameters.pop("estimator", None)
-    settings: Settings = {
-        "forest": forest_settings,
-        "parameters": {name: _plain(name, value) for name, value in parameters.items()},
+    settings["parameters"] = {
+        name: _plain(name, value) for name, value in parameters.items()
     }
-    arrays = {PREFIX + name: array for name, array in forest_arrays.items()}
     if hasattr(classifier, "feature_names_in_"):
         arrays |= texts_to_arrays("columns", tuple(classifier.feature_names_in_))
     if isinstance(classifier, EarlyStoppingClassifier):
@@ -99,23 +95,17 @@ def classifier_from_parts(
         `classes_`, `n_features_in_` and, if there were any, `feature_names_in_` and
         `acceleration_`.
     """
-    forest_settings = take_setting(settings, "forest", dict)
-    forest_arrays = {
-        name.removeprefix(PREFIX): arrays.pop(name)
-        for name in list(arrays)
-        if name.startswith(PREFIX)
-    }
-    forest = forest_from_parts(forest_settings, forest_arrays)
-    refuse_leftovers(forest_settings, forest_arrays)
+    forest = take_forest("forest", settings, arrays)
     if forest.classes_ is None:
         msg = "its forest must have classes"
         raise FormatError(msg)
     parameters = take_setting(settings, "parameters", dict)
-    wanted = set(kind._get_param_names()) - {"estimator"}
+    names = set(kind._get_param_names())
+    wanted = names - {"estimator"}
     if set(parameters) != wanted:
         msg = f"its parameters must be {sorted(wanted)}"
         raise FormatError(msg)
-    if "estimator" in kind._get_param_names():
+    if "estimator" in names:
         parameters["estimator"] = FrozenEstimator(forest)
     classifier = kind(**parameters)
     if "estimator" in parameters:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from spinney.cascade.classifier import CascadeClassifier
-from spinney.cascade.file_kind import register_kind
 from spinney.cascade.scorers import Cascade, fit_cascade
 
 __all__ = ["Cascade", "CascadeClassifier", "fit_cascade"]
-
-register_kind()

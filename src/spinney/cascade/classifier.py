@@ -514,6 +514,19 @@ array-like, default="qwyc"
             classes == 1, np.maximum(scores, least), np.minimum(scores, 0)
         ).astype(raw.dtype)
 
+    def __spinney_save__(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        from spinney.cascade.file_kind import to_parts
+
+        return to_parts(self)
+
+    @classmethod
+    def __spinney_load__(
+        cls, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> CascadeClassifier:
+        from spinney.cascade.file_kind import from_parts
+
+        return from_parts(settings, arrays)
+
     def predictor(self) -> Callable[[NDArray[np.floating]], Any]:
         """Return a thin callable that answers one row at a time, for serving.
 

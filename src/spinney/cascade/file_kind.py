@@ -22,7 +22,6 @@ from spinney.ordering import ExitPolicy
 from spinney.ordering.checks import check_order, check_steps
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_array, take_setting
-from spinney.persistence.store import Kind, register
 from spinney.runtime.early_exit import Policy
 from spinney.runtime.row_kernels import BETWEEN, BY_MARGIN
 
@@ -109,8 +108,3 @@ def _fan_policy(forest: Forest, settings: Settings, arrays: Arrays) -> FanPolicy
         msg = "its bins do not fit together"
         raise FormatError(msg)
     return FanPolicy(**parts)
-
-
-def register_kind() -> None:
-    """Let `save` and `load` know cascade classifiers."""
-    register(Kind("cascade", CascadeClassifier, to_parts, from_parts))

@@ -6,20 +6,18 @@ walked by compiled code that checks no index.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import InvalidForestError
+from spinney.forest.levels import levels
 from spinney.forest.links import LINKS
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
 
-# Far deeper than any trained tree, and few enough levels to walk in a moment.
-MAX_DEPTH = 20_000
 MAX_NODES = 2**31 - 1
 
 CHOICES = {
@@ -160,28 +158,16 @@ def _check_nodes(forest: Forest) -> None:
     _refuse_node(forest, parents < 1, "not reached from any parent")
     # With one parent each, nodes that no root reaches lie on a cycle of their own.
     reached = np.zeros(forest.n_nodes, dtype=bool)
-    for level in _levels(forest):
+    for level in levels(left, right, forest.tree_offsets[:-1]):
         reached[level] = True
     _refuse_node(forest, ~reached, "lies on a cycle, or below one")
-
-
-def _levels(forest: Forest) -> Iterator[NDArray[np.integer]]:
-    """Yield the nodes of all trees level by level, the roots first."""
-    level = forest.tree_offsets[:-1]
-    depth = 0
-    while level.size:
-        if depth > MAX_DEPTH:
-            _refuse(f"trees may have at most {MAX_DEPTH:,} levels, got more.")
-        yield level
-        level = level[forest.left[level] != -1]
-        level = np.concatenate([forest.left[level], forest.right[level]])
-        depth += 1
 
 
 def tree_depths(forest: Forest) -> NDArray[np.int64]:
     """Return the number of levels below the root of each tree of a valid forest."""
     depths = np.zeros(forest.n_trees, dtype=np.int64)
-    for depth, level in enumerate(_levels(forest)):
+    roots = forest.tree_offsets[:-1]
+    for depth, level in enumerate(levels(forest.left, forest.right, roots)):
         trees = np.searchsorted(forest.tree_offsets, level, side="right") - 1
         depths[trees] = depth
     depths.flags.writeable = False

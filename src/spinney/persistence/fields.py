@@ -134,6 +134,35 @@ def forest_from_parts(settings: Settings, arrays: Arrays) -> Forest:
     return Forest(**parts)
 
 
+def part_forest_to_parts(name: str, forest: Forest) -> tuple[Settings, Arrays]:
+    """Return the settings and arrays of a forest that is part of another object.
+
+    Parameters
+    ----------
+    name : str
+        What the part is called: the one setting that holds all of the forest's, and
+        with a dot the beginning of the names of its arrays.
+    forest : Forest
+        The part.
+    """
+    settings, arrays = forest_to_parts(forest)
+    return {name: settings}, {f"{name}.{key}": array for key, array in arrays.items()}
+
+
+def take_forest(name: str, settings: Settings, arrays: Arrays) -> Forest:
+    """Take a forest that is part of another object out of settings and arrays."""
+    own_settings = take_setting(settings, name, dict)
+    prefix = f"{name}."
+    own_arrays = {
+        key.removeprefix(prefix): arrays.pop(key)
+        for key in list(arrays)
+        if key.startswith(prefix)
+    }
+    forest = forest_from_parts(own_settings, own_arrays)
+    refuse_leftovers(own_settings, own_arrays)
+    return forest
+
+
 # ------------------------------------------------------------------ labels
 
 

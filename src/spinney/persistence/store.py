@@ -5,8 +5,6 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -29,55 +27,24 @@ from spinney.persistence.fields import (
     refuse_leftovers,
 )
 
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of object that can be saved.
-
-    Parameters
-    ----------
-    name : str
-        What the file calls it. Never changes.
-    cls : type
-        Its class. An instance of a subclass is another kind.
-    to_parts : callable
-        Returns the settings and arrays of an object. Refuses what cannot be stored
-        with a `TypeError` or `ValueError`.
-    from_parts : callable
-        Takes out of settings and arrays all that belongs to an object, and returns
-        it. The parts may be forged: they are checked, and refused with `FormatError`.
-    """
-
-    name: str
-    cls: type
-    to_parts: Callable[[Any], tuple[Settings, Arrays]]
-    from_parts: Callable[[Settings, Arrays], Any]
-
-
-_KINDS: dict[str, Kind] = {}
-# Where the other kinds are registered. They need the compiled runtime, so they are
-# loaded when something other than a forest is saved or loaded.
-_KIND_MODULES = (
-    "spinney.base.all_trees",
-    "spinney.anytime.file_kind",
-    "spinney.cascade",
-    "spinney.pruning",
-    "spinney.sequential.file_kind",
-)
-
-
-def register(kind: Kind) -> None:
-    """Let `save` and `load` know a kind of object."""
-    _KINDS[kind.name] = kind
-
-
-register(Kind("forest", Forest, forest_to_parts, forest_from_parts))
-
-
-def _all_kinds() -> dict[str, Kind]:
-    for name in _KIND_MODULES:
-        import_module(name)
-    return _KINDS
+# All kinds of objects that can be saved: what a file calls the kind, and its class.
+# The name never changes; an instance of a subclass is another kind. A class is imported
+# only when an object of its kind is loaded.
+#
+# A class has two methods for this. ``__spinney_save__(self)`` returns the settings and
+# arrays of an object, and refuses what cannot be stored with a `TypeError` or
+# `ValueError`. The class method ``__spinney_load__(cls, settings, arrays)`` takes all
+# that belongs to an object out of them and returns the object. Both may be forged: it
+# checks them, and refuses with `FormatError`.
+KINDS = {
+    "all_trees": "spinney.base.all_trees:AllTreesClassifier",
+    "anytime": "spinney.anytime.classifier:AnytimeForestClassifier",
+    "budgeted_forest": "spinney.pruning.budgeted:BudgetedForestClassifier",
+    "cascade": "spinney.cascade.classifier:CascadeClassifier",
+    "feature_cost_pruner": "spinney.pruning.pruner:FeatureCostPruner",
+    "forest": "spinney.forest.forest:Forest",
+    "sequential": "spinney.sequential.classifier:SequentialVotingClassifier",
+}
 
 
 def save(obj: Any, path: str | os.PathLike[str]) -> None:
@@ -124,13 +91,12 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     True
     """
     name = _path_text(path)
-    kinds = _KINDS if type(obj) is Forest else _all_kinds()
-    for kind in kinds.values():
-        if type(obj) is kind.cls:
-            chunks = encode(Contents(kind.name, *kind.to_parts(obj)))
-            write_atomically(name, chunks)
+    own = f"{type(obj).__module__}:{type(obj).__qualname__}"
+    for kind, cls in KINDS.items():
+        if cls == own:
+            write_atomically(name, encode(Contents(kind, *_take_apart(obj))))
             return
-    known = ", ".join(sorted(kind.cls.__name__ for kind in kinds.values()))
+    known = ", ".join(sorted(cls.partition(":")[2] for cls in KINDS.values()))
     msg = (
         f"save cannot save an object of type {type(obj).__module__}."
         f"{type(obj).__qualname__}. It saves objects of these types: {known}.\n"
@@ -174,24 +140,38 @@ def load(path: str | os.PathLike[str]) -> Any:
     save : The way there.
     """
     name = _path_text(path)
-    kind_name, settings, arrays = decode(_mapped(name), repr(name))
-    kinds = _KINDS if kind_name in _KINDS else _all_kinds()
-    if kind_name not in kinds:
+    kind, settings, arrays = decode(_mapped(name), repr(name))
+    if kind not in KINDS:
         msg = (
-            f"{name!r} holds an object of the unknown kind {kind_name[:40]!r}; known "
-            f"are: {', '.join(sorted(kinds))}.\nHint: upgrade spinney."
+            f"{name!r} holds an object of the unknown kind {kind[:40]!r}; known "
+            f"are: {', '.join(sorted(KINDS))}.\nHint: upgrade spinney."
         )
         raise FormatError(msg)
     try:
-        obj = kinds[kind_name].from_parts(settings, arrays)
+        obj = _put_together(kind, settings, arrays)
         refuse_leftovers(settings, arrays)
     except (FormatError, InvalidForestError) as error:
         reason = str(error).rstrip(".")
         if len(reason) > 300:  # a value from the file may be of any length
             reason = f"{reason[:300]} ..."
-        msg = f"{name!r} does not hold a valid {kind_name}: {reason}."
+        msg = f"{name!r} does not hold a valid {kind}: {reason}."
         raise FormatError(msg) from error
     return obj
+
+
+# A forest is a layer below files, so it is taken apart from here.
+def _take_apart(obj: Any) -> tuple[Settings, Arrays]:
+    if type(obj) is Forest:
+        return forest_to_parts(obj)
+    parts: tuple[Settings, Arrays] = obj.__spinney_save__()
+    return parts
+
+
+def _put_together(kind: str, settings: Settings, arrays: Arrays) -> Any:
+    if kind == "forest":
+        return forest_from_parts(settings, arrays)
+    module, _, name = KINDS[kind].partition(":")
+    return getattr(import_module(module), name).__spinney_load__(settings, arrays)
 
 
 def _path_text(path: Any) -> str:

@@ -11,9 +11,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
 from spinney.base.estimator import held_out_split
-from spinney.errors import InvalidArgumentError, SpinneyWarning
+from spinney.errors import FormatError, InvalidArgumentError, SpinneyWarning
 from spinney.ordering.checks import check_count
+from spinney.persistence.container import Arrays, Settings
+from spinney.persistence.fields import take_array
 from spinney.pruning.costs import is_amount, purchases_for
 from spinney.pruning.feature_cost_classifier import FeatureCostClassifier
 
@@ -184,6 +187,42 @@ class BudgetedForestClassifier(FeatureCostClassifier):
         self.feature_costs_ = costs
         self.forest_ = assemble(trees, X.shape[1], self.classes_, names)
         return self
+
+    def __spinney_save__(self) -> tuple[Settings, Arrays]:
+        settings, arrays = classifier_to_parts(self)
+        arrays["feature_costs"] = self.feature_costs_
+        arrays["mean_costs"] = self.mean_costs_
+        return settings, arrays
+
+    @classmethod
+    def __spinney_load__(
+        cls, settings: Settings, arrays: Arrays
+    ) -> BudgetedForestClassifier:
+        classifier: BudgetedForestClassifier = classifier_from_parts(
+            cls, settings, arrays
+        )
+        forest = classifier.forest_
+        if (
+            not forest.votes_by_class
+            or forest.category_set is not None
+            or forest.zero_is_missing is not None
+            or forest.input_dtype != "float32"
+        ):
+            msg = (
+                "its trees must vote, and ask nothing but comparisons of float32 "
+                "numbers"
+            )
+            raise FormatError(msg)
+        costs = np.array(take_array(arrays, "feature_costs", np.float64, 1))
+        valid = (np.isfinite(costs) & (costs >= 0)).all()
+        if costs.shape != (forest.n_features,) or not valid:
+            msg = f"feature_costs must be {forest.n_features} numbers, none below 0"
+            raise FormatError(msg)
+        classifier.feature_costs_ = costs
+        classifier.purchases_ = purchases_for(forest.n_features, None, costs, None)
+        means = take_array(arrays, "mean_costs", np.float64, 1)
+        classifier.mean_costs_ = np.array(means)
+        return classifier
 
     def _rows(self, X: Any) -> NDArray[np.float32]:
         check_is_fitted(self)

@@ -5,29 +5,38 @@ Solvers and compiled kernels are imported on use, so that importing spinney stay
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing, assert_all_finite, check_random_state
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
 from spinney.base.estimator import EnsembleClassifier, is_trained, unwrapped
 from spinney.base.progress import progress_for
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.forest import Forest
 from spinney.ordering.checks import check_choice
+from spinney.persistence.container import Arrays, Settings
+from spinney.persistence.fields import part_forest_to_parts, take_setting
 from spinney.pruning.costs import Purchases, is_amount, purchases_for, whole_numbers
 from spinney.pruning.error_rows import checked_weights, out_of_bag_rows, split_rows
 from spinney.pruning.feature_cost_classifier import FeatureCostClassifier
 from spinney.pruning.lazy import Fetch, LazyPrediction
+from spinney.pruning.pruner_fields import (
+    frontier_to_parts,
+    purchases_to_parts,
+    take_frontier,
+    take_full_forest,
+    take_kept_until,
+    take_point,
+    take_purchases,
+)
 from spinney.readers import read_model
-
-if TYPE_CHECKING:
-    from spinney.pruning.frontier import Solver
 
 SOLVERS = ("mincut", "lp", "dantzig_wolfe")
 ERROR_ROWS = ("given", "out_of_bag")
@@ -93,9 +102,6 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         The same for `forest_`.
     purchases_ : Purchases
         What can be bought, and for how much: `feature_costs` and `feature_groups`.
-    kept_until_ : ndarray of shape (n_nodes,), dtype=int32
-        The last point of `frontier_` at which each node of `full_forest_` is a split;
-        -1 if it is at none.
     gap_ : float
         By how much the mean error of a tree could be lower within the budget, at
         most; 0 if `forest_` is proven to be the best. Without `complete`, the best
@@ -194,7 +200,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         forest = self.full_forest_
         self.purchases_ = self._checked_purchases()
         from spinney.pruning.problem import NO_FLAGS, PruningProblem
-        from spinney.pruning.search import prune
+        from spinney.pruning.search import prune, solver_for
 
         leaves = forest.leaves(rows, self.n_jobs)
         counted = NO_FLAGS
@@ -208,7 +214,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         )
         found = prune(
             problem,
-            self._solver(),
+            solver_for(self.solver, self.n_jobs),
             trade_off=self.trade_off,
             budget=self.budget,
             complete=self.complete,
@@ -218,7 +224,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         self.frontier_ = found.frontier
         self.point_ = found.point
         self.gap_ = found.gap
-        self.kept_until_ = found.until
+        self._kept_until = found.until
         return self
 
     def _check_parameters(self) -> None:
@@ -254,7 +260,6 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
     ) -> tuple[NDArray[np.floating], NDArray[np.int64], NDArray[np.float64]]:
         """Train or take the model; return rows, classes and weights to prune with."""
         X, y = self._checked(X, y)
-        assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         weights = checked_weights(sample_weight, X)
         by_bag = self.error_rows == "out_of_bag"
@@ -293,20 +298,6 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
             forest.n_features, names, self.feature_costs, self.feature_groups
         )
 
-    def _solver(self) -> Solver:
-        """Return the function that finds the best splits at a trade-off."""
-        if self.solver == "lp":
-            from spinney.pruning.linear import solve_lp
-
-            return solve_lp
-        if self.solver == "dantzig_wolfe":
-            from spinney.pruning.dantzig_wolfe import solve_dantzig_wolfe
-
-            return partial(solve_dantzig_wolfe, n_jobs=self.n_jobs)
-        from spinney.pruning.mincut import solve_mincut
-
-        return solve_mincut
-
     def predict_full(self, X: Any) -> NDArray[Any]:
         rows = self._rows(X)
         return self.full_forest_.predict(rows, self.n_jobs)
@@ -344,7 +335,33 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
             raise InvalidArgumentError(msg)
         from spinney.pruning.pruned import prune_forest
 
-        return prune_forest(self.full_forest_, self.kept_until_ >= index % n_points)
+        return prune_forest(self.full_forest_, self._kept_until >= index % n_points)
+
+    def __spinney_save__(self) -> tuple[Settings, Arrays]:
+        settings, arrays = classifier_to_parts(self)
+        settings |= {"gap": self.gap_, "point": list(self.point_)}
+        arrays["kept_until"] = self._kept_until
+        for part_settings, part_arrays in (
+            part_forest_to_parts("full", self.full_forest_),
+            frontier_to_parts(self.frontier_),
+            purchases_to_parts(self.purchases_),
+        ):
+            settings |= part_settings
+            arrays |= part_arrays
+        return settings, arrays
+
+    @classmethod
+    def __spinney_load__(cls, settings: Settings, arrays: Arrays) -> FeatureCostPruner:
+        pruner: FeatureCostPruner = classifier_from_parts(cls, settings, arrays)
+        full = take_full_forest(pruner.forest_, settings, arrays)
+        pruner.estimator = pruner.estimator_ = FrozenEstimator(full)
+        pruner.full_forest_ = full
+        pruner.frontier_ = take_frontier(settings, arrays)
+        pruner._kept_until = take_kept_until(arrays, full, len(pruner.frontier_))
+        pruner.purchases_ = take_purchases(settings, arrays, full.n_features)
+        pruner.gap_ = take_setting(settings, "gap", float)
+        pruner.point_ = take_point(settings)
+        return pruner
 
 
 def _check_forest(forest: Forest, name: str) -> None:

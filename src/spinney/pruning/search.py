@@ -6,13 +6,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.forest import Forest
 from spinney.pruning.completion import fill_budget
+from spinney.pruning.dantzig_wolfe import solve_dantzig_wolfe
 from spinney.pruning.frontier import Solver, find_chain
+from spinney.pruning.linear import solve_lp
+from spinney.pruning.mincut import solve_mincut
 from spinney.pruning.problem import PruningProblem
 from spinney.pruning.pruned import (
     frontier_table,
@@ -46,6 +50,21 @@ class Found:
     gap: float
     frontier: Frontier
     until: NDArray[np.int32]
+
+
+def solver_for(name: str, n_jobs: int | None) -> Solver:
+    """Return the function that finds the best splits at a trade-off.
+
+    Parameters
+    ----------
+    name : {"mincut", "lp", "dantzig_wolfe"}
+        What `FeatureCostPruner` calls it.
+    n_jobs : int or None
+        Number of jobs for the decomposition; the others take one.
+    """
+    if name == "dantzig_wolfe":
+        return partial(solve_dantzig_wolfe, n_jobs=n_jobs)
+    return solve_lp if name == "lp" else solve_mincut
 
 
 def prune(

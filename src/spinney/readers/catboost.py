@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import NotFittedError
 
 from spinney.errors import InvalidForestError, UnsupportedModelError
 from spinney.forest import Forest
@@ -35,6 +34,7 @@ from spinney.readers.catboost_trees import (
     read_trees,
     refuse,
 )
+from spinney.readers.fitted import not_fitted
 
 # By the name that the document has for it: what a label is in JSON, and in NumPy.
 LABEL_TYPES: dict[str, tuple[tuple[type, ...], type]] = {
@@ -93,8 +93,7 @@ def read_catboost(model: Any) -> Forest:
         )
         raise UnsupportedModelError(msg)
     if not model.is_fitted():
-        msg = f"This {type(model).__name__} has not been trained. Call fit first."
-        raise NotFittedError(msg)
+        raise not_fitted(model)
     # The library writes JSON to files only.
     with tempfile.TemporaryDirectory(prefix="spinney-") as folder:
         path = Path(folder) / "model.json"
@@ -173,9 +172,9 @@ def read_catboost_document(document: dict[str, Any]) -> Forest:
     info = part(document, "model_info", dict, "the document")
     loss = _loss(info)
     columns = read_columns(part(document, "features_info", dict, "the document"))
-    arrays = read_trees(document, columns)
-    n_outputs = arrays["value"].shape[1]
     try:
+        arrays = read_trees(document, columns)
+        n_outputs = arrays["value"].shape[1]
         return Forest(
             **arrays,
             **_answers(info, loss, n_outputs),

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from spinney.errors import UnsupportedModelError
 from spinney.forest import LEAF
+from spinney.readers.inner_means import inner_means
+from spinney.readers.joining import NodeArrays, join_trees
 
 # CatBoost itself stops at 16. The number of leaves doubles with each level, so a
 # forged list of splits must be refused before anything is laid out.
@@ -127,7 +129,7 @@ def read_columns(features: dict[str, Any]) -> Columns:
 # ---------------------------------------------------------------------------- trees
 
 
-def read_trees(document: dict[str, Any], columns: Columns) -> dict[str, Any]:
+def read_trees(document: dict[str, Any], columns: Columns) -> NodeArrays:
     """Return the node arrays of all trees, by the names a `Forest` has for them.
 
     Parameters
@@ -189,7 +191,7 @@ def _split(split: Any, columns: Columns, where: str) -> tuple[int, float]:
 
 
 def _oblivious_tree(entry: Any, columns: Columns, where: str) -> _Tree:
-    """Lay out a tree that asks the same question at all nodes of a level."""
+    """Lay out a tree that has the same split at all nodes of a level."""
     # A tree that is one leaf has null for a list of splits.
     bare = isinstance(entry, dict) and entry.get("splits", ()) is None
     splits = [] if bare else part(entry, "splits", list, where)
@@ -207,7 +209,7 @@ def _oblivious_tree(entry: Any, columns: Columns, where: str) -> _Tree:
     feature = np.full(n_nodes, LEAF, dtype=np.int64)
     threshold = np.zeros(n_nodes)
     # Level by level, the first split at the root: it was chosen first and says most.
-    # Bit i of a leaf's number is the answer to split i, while its place in the last
+    # Bit i of a leaf's number is the answer to split i, while its index in the last
     # level has the first answer as its highest bit.
     leaf_number = np.zeros(1, dtype=np.int64)
     for level, split in enumerate(splits):
@@ -239,35 +241,35 @@ def _nested_tree(entry: Any, columns: Columns, where: str) -> _Tree:
     waiting: list[tuple[Any, int, int]] = [(entry, -1, 0)]  # node, parent, side
     while waiting:
         node, parent, side = waiting.pop()
-        place = len(feature)
-        spot = f"node {place} of {where}"
+        index = len(feature)
+        spot = f"node {index} of {where}"
         if parent >= 0:
-            children[side][parent] = place
+            children[side][parent] = index
         for child in children:
             child.append(LEAF)
         if isinstance(node, dict) and "value" in node:
             given = node["value"]
             given = given if isinstance(given, list) else [given]
-            leaves[place] = numbers(given, f"'value' of {spot}")
-            weights[place] = node.get("weight")
+            leaves[index] = numbers(given, f"'value' of {spot}")
+            weights[index] = node.get("weight")
             feature.append(LEAF)
             threshold.append(0.0)
         else:
             column, border = _split(part(node, "split", dict, spot), columns, spot)
             feature.append(column)
             threshold.append(border)
-            waiting.append((part(node, "right", dict, spot), place, 1))
-            waiting.append((part(node, "left", dict, spot), place, 0))
+            waiting.append((part(node, "right", dict, spot), index, 1))
+            waiting.append((part(node, "left", dict, spot), index, 0))
     sizes = {len(leaf) for leaf in leaves.values()}
     if len(sizes) != 1 or 0 in sizes:
         refuse(f"the leaves of {where} have {sorted(sizes)} values each")
-    places = list(leaves)
+    indices = list(leaves)
     value = np.zeros((len(feature), sizes.pop()))
-    value[places] = list(leaves.values())
+    value[indices] = list(leaves.values())
     weight = None
     if all(given is not None for given in weights.values()):
         weight = np.zeros(len(feature))
-        weight[places] = numbers(list(weights.values()), f"leaf weights of {where}")
+        weight[indices] = numbers(list(weights.values()), f"leaf weights of {where}")
     return _Tree(
         np.array(feature),
         np.array(threshold),
@@ -278,45 +280,21 @@ def _nested_tree(entry: Any, columns: Columns, where: str) -> _Tree:
     )
 
 
-def _joined(trees: Sequence[_Tree]) -> dict[str, Any]:
-    """Put the trees one after another and give the inner nodes their values."""
-    sizes = [len(tree.feature) for tree in trees]
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    shift = np.repeat(offsets[:-1], sizes)
-    feature = np.concatenate([tree.feature for tree in trees])
-    inner = feature != LEAF
-    left = np.where(inner, np.concatenate([tree.left for tree in trees]) + shift, LEAF)
-    right = np.where(
-        inner, np.concatenate([tree.right for tree in trees]) + shift, LEAF
+def _joined(trees: Sequence[_Tree]) -> NodeArrays:
+    """Join the trees and give the inner nodes their values."""
+    known = all(tree.weight is not None for tree in trees)
+    wanted = [name for name in _Tree._fields if known or name != "weight"]
+    nodes = join_trees(
+        [{name: getattr(tree, name) for name in wanted} for tree in trees]
     )
-    value = np.concatenate([tree.value for tree in trees])
-    weights = [tree.weight for tree in trees if tree.weight is not None]
-    known = len(weights) == len(trees)
-    weight = np.concatenate(weights) if known else np.zeros(len(feature))
-    n_leaves = (~inner).astype(np.float64)
-
-    roots = offsets[:-1]
-    levels = [roots[inner[roots]]]
-    while levels[-1].size:
-        below = np.concatenate([left[levels[-1]], right[levels[-1]]])
-        levels.append(below[inner[below]])
-    for nodes in reversed(levels):
-        one, other = left[nodes], right[nodes]
-        weight[nodes] = weight[one] + weight[other]
-        n_leaves[nodes] = n_leaves[one] + n_leaves[other]
-        # The mean of the leaves below by training rows; where there were none, the
-        # plain mean. Shares first, so that no product can overflow.
-        counted = weight[nodes] > 0
-        share = np.where(counted, weight[other], n_leaves[other])
-        share /= np.where(counted, weight[nodes], n_leaves[nodes])
-        share = share[:, None]
-        value[nodes] = (1 - share) * value[one] + share * value[other]
-    return {
-        "tree_offsets": offsets,
-        "feature": feature,
-        "threshold": np.concatenate([tree.threshold for tree in trees]),
-        "left": left,
-        "right": right,
-        "value": value,
-        "n_node_samples": weight if known else None,
-    }
+    means = inner_means(
+        nodes["left"],
+        nodes["right"],
+        nodes["tree_offsets"][:-1],
+        nodes["value"],
+        nodes.pop("weight", None),
+        remainder="left",
+    )
+    nodes["value"] = means.value
+    nodes["n_node_samples"] = means.weight if known else None
+    return nodes

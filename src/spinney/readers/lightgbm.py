@@ -32,6 +32,8 @@ from numpy.typing import NDArray
 from spinney.errors import InvalidForestError, UnsupportedModelError
 from spinney.forest import LEAF, ZERO_BAND, Forest
 from spinney.forest.links import smallest_positive_score
+from spinney.readers.fitted import not_fitted
+from spinney.readers.inner_means import inner_means
 from spinney.readers.lightgbm_text import (
     CATEGORICAL,
     DEFAULT_LEFT,
@@ -135,8 +137,7 @@ def _read_estimator(model: Any, is_classifier: bool) -> Forest:
     try:
         booster = model.booster_
     except NotFittedError as error:
-        msg = f"This {name} has not been trained. Call its fit first, then read it."
-        raise NotFittedError(msg) from error
+        raise not_fitted(model) from error
     if model.get_params().get("pred_early_stop"):
         msg = (
             f"{name} stops its own predictions early (pred_early_stop), which spinney "
@@ -197,9 +198,17 @@ def _forest(model: ModelText, source: str) -> Forest:
         )
     except InvalidForestError as error:
         refuse_damaged(str(error).rstrip("."), error)
-    if model.objective in RENEWED:
-        return forest.replace(value=_means_of_leaves(forest))
-    return forest
+    if model.objective not in RENEWED:
+        return forest
+    rows = forest.n_node_samples
+    means = inner_means(
+        forest.left,
+        forest.right,
+        forest.tree_offsets[:-1],
+        forest.value,
+        None if rows is None else np.maximum(rows, 1.0),
+    )
+    return forest.replace(value=means.value)
 
 
 def _outputs(model: ModelText) -> dict[str, Any]:
@@ -264,8 +273,8 @@ def _nodes(model: ModelText) -> dict[str, Any]:
     sizes = model.n_leaves + n_inner
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     n_nodes = int(offsets[-1])
-    place = np.arange(n_nodes) - np.repeat(offsets[:-1], sizes)  # within its tree
-    inner = place < np.repeat(n_inner, sizes)
+    slot = np.arange(n_nodes) - np.repeat(offsets[:-1], sizes)  # within its tree
+    inner = slot < np.repeat(n_inner, sizes)
     start = np.repeat(offsets[:-1], n_inner)  # of the tree that an inner node is in
     first_leaf = start + np.repeat(n_inner, n_inner)
 
@@ -311,27 +320,3 @@ def _nodes(model: ModelText) -> dict[str, Any]:
         parts["category_words"] = trees["words"]
         parts["category_rule"] = "truncate"
     return parts
-
-
-def _means_of_leaves(forest: Forest) -> NDArray[np.float64]:
-    """Return `value` with each inner node at the mean of the leaves below it."""
-    inner = np.flatnonzero(forest.feature != LEAF)
-    leaves = np.flatnonzero(forest.feature == LEAF)
-    parent = np.full(forest.n_nodes, -1)
-    parent[forest.left[inner]] = inner
-    parent[forest.right[inner]] = inner
-    rows = np.ones(forest.n_nodes)
-    if forest.n_node_samples is not None:
-        rows = np.maximum(forest.n_node_samples, 1.0)
-    weight = np.zeros(forest.n_nodes)
-    total = np.zeros(forest.n_nodes)
-    node, leaf = parent[leaves], leaves
-    while node.size:  # one step up from every leaf at a time
-        below_root = node >= 0
-        node, leaf = node[below_root], leaf[below_root]
-        np.add.at(weight, node, rows[leaf])
-        np.add.at(total, node, rows[leaf] * forest.value[leaf, 0])
-        node = parent[node]
-    value = forest.value.copy()
-    value[inner, 0] = total[inner] / weight[inner]
-    return value

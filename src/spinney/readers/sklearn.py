@@ -14,16 +14,15 @@ from numpy.typing import NDArray
 
 from spinney.errors import UnsupportedModelError
 from spinney.forest import Forest
+from spinney.readers.fitted import require_fitted
+from spinney.readers.joining import NodeArrays, join_trees
 from spinney.readers.sklearn_boosting import (
     read_gradient_boosting,
     read_hist_gradient_boosting,
 )
 from spinney.readers.sklearn_trees import (
-    Arrays,
     column_names,
     nodes_of_tree,
-    put_end_to_end,
-    require_fitted,
     values_of_tree,
 )
 
@@ -127,7 +126,7 @@ def _mean_of_trees(
     classes = getattr(model, "classes_", None)
     # With several targets `classes_` is a list, one array for each.
     n_values = 1 if classes is None or isinstance(classes, list) else len(classes)
-    parts: list[Arrays] = []
+    parts: list[NodeArrays] = []
     for member, chosen in zip(members, columns, strict=True):
         tree = member.tree_
         nodes = nodes_of_tree(tree, chosen)
@@ -140,7 +139,7 @@ def _mean_of_trees(
             nodes["value"][:, known] = values_of_tree(tree, len(known), name)
         parts.append(nodes)
     return Forest(
-        **put_end_to_end(parts),
+        **join_trees(parts),
         n_features=int(model.n_features_in_),
         aggregation="mean",
         classes=classes,

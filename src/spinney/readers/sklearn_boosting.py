@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from spinney.errors import UnsupportedModelError
 from spinney.forest import LEAF, Forest
+from spinney.readers.category_bits import is_member, pack_sets
+from spinney.readers.fitted import require_fitted
+from spinney.readers.inner_means import inner_means
+from spinney.readers.joining import NodeArrays, join_trees
 from spinney.readers.sklearn_trees import (
-    Arrays,
-    averaged_from_leaves,
     column_names,
     nodes_of_tree,
-    put_end_to_end,
-    require_fitted,
     values_of_tree,
 )
 
@@ -38,10 +38,10 @@ def read_gradient_boosting(model: Any) -> Forest:
     """Read a ``GradientBoostingClassifier`` or ``GradientBoostingRegressor``."""
     require_fitted(model, "estimators_")
     _check_start(model)
-    parts: list[Arrays] = []
+    parts: list[NodeArrays] = []
     for member in model.estimators_.ravel():
         nodes = nodes_of_tree(member.tree_)
-        # This is the one place where scikit-learn does not ask where NaN goes.
+        # Only here scikit-learn does not look up where NaN goes.
         nodes["missing_left"] = np.zeros_like(nodes["missing_left"])
         values = values_of_tree(member.tree_, 1, type(model).__name__)
         # One multiplication and one rounding, as when scikit-learn predicts.
@@ -69,11 +69,17 @@ def _check_start(model: Any) -> None:
 
 
 def _sum_of_trees(
-    model: Any, parts: list[Arrays], base: NDArray[np.float64], **settings: Any
+    model: Any, parts: list[NodeArrays], base: NDArray[np.float64], **settings: Any
 ) -> Forest:
     """Return the forest that adds up trees, one per output and round."""
-    joined = put_end_to_end(parts)
-    joined["value"] = averaged_from_leaves(joined)
+    joined = join_trees(parts)
+    joined["value"] = inner_means(
+        joined["left"],
+        joined["right"],
+        joined["tree_offsets"][:-1],
+        joined["value"],
+        joined["n_node_samples"],
+    ).value
     n_outputs = len(base)
     link, scale = LINKS[type(model._loss.link).__name__]
     return Forest(
@@ -118,16 +124,13 @@ def read_hist_gradient_boosting(model: Any) -> Forest:
         )
         raise UnsupportedModelError(msg)
     columns, categories = _columns_and_categories(model)
-    parts: list[Arrays] = []
-    sets: list[NDArray[np.uint32]] = []
+    parts: list[NodeArrays] = []
+    sets: list[NDArray[np.int64]] = []
     for predictor in (tree for round_ in model._predictors for tree in round_):
         parts.append(_nodes_of_predictor(predictor, columns, categories, sets))
     settings: dict[str, Any] = {"input_dtype": "float64"}
     if sets:
-        lengths = [len(words) for words in sets]
-        settings["category_offsets"] = np.concatenate([[0], np.cumsum(lengths)])
-        settings["category_words"] = np.concatenate(sets)
-        settings["category_rule"] = "exact"
+        settings |= pack_sets(sets, name) | {"category_rule": "exact"}
     else:
         for nodes in parts:
             del nodes["category_set"]
@@ -196,8 +199,8 @@ def _nodes_of_predictor(
     predictor: Any,
     columns: NDArray[np.intp],
     categories: dict[int, NDArray[np.int64]],
-    sets: list[NDArray[np.uint32]],
-) -> Arrays:
+    sets: list[NDArray[np.int64]],
+) -> NodeArrays:
     """Return the node arrays of one tree; its category sets are appended to `sets`."""
     nodes = predictor.nodes
     inner = nodes["is_leaf"] == 0
@@ -208,9 +211,7 @@ def _nodes_of_predictor(
     for node in np.flatnonzero(inner & (nodes["is_categorical"] != 0)):
         known = categories[int(nodes["feature_idx"][node])]
         words = predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]]
-        codes = np.arange(len(known))
-        bits = words[codes // 32] >> (codes % 32).astype(np.uint32)
-        members = (bits & 1).astype(bool)
+        members = is_member(words, np.arange(len(known)))
         if missing_left[node]:
             # Unknown categories go where missing values go, and what is in no set
             # goes right: so the set names those that went right, and the children
@@ -219,7 +220,7 @@ def _nodes_of_predictor(
             left[node], right[node] = right[node], left[node]
             missing_left[node] = False
         category_set[node] = len(sets)
-        sets.append(_as_bits(known[members]))
+        sets.append(known[members])
     return {
         "feature": np.where(inner, columns[nodes["feature_idx"]], LEAF),
         "threshold": np.where(inner, nodes["num_threshold"], 0.0),
@@ -230,11 +231,3 @@ def _nodes_of_predictor(
         "value": nodes["value"],
         "n_node_samples": nodes["count"],
     }
-
-
-def _as_bits(members: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return a set of categories as 32-bit words."""
-    words = np.zeros(members.max(initial=-1) // 32 + 1, dtype=np.uint32)
-    bits = np.left_shift(np.uint32(1), (members % 32).astype(np.uint32))
-    np.bitwise_or.at(words, members // 32, bits)
-    return words

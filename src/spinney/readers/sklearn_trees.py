@@ -1,8 +1,7 @@
-"""Node arrays of scikit-learn's trees, put end to end as a `Forest` wants them."""
+"""What scikit-learn's trees hold, under the names that a `Forest` has for it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,22 +9,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import UnsupportedModelError
 from spinney.forest import LEAF
-
-# Node arrays by the name of the argument of `Forest` that they become.
-Arrays = dict[str, Any]
-
-
-def require_fitted(model: Any, attribute: str) -> None:
-    """Raise `NotFittedError` unless training has left `attribute` on `model`."""
-    if hasattr(model, attribute):
-        return
-    from sklearn.exceptions import NotFittedError
-
-    msg = (
-        f"This {type(model).__name__} has not been trained yet. Call its fit before "
-        "spinney reads it."
-    )
-    raise NotFittedError(msg)
+from spinney.readers.joining import NodeArrays
 
 
 def column_names(model: Any) -> tuple[str, ...] | None:
@@ -34,7 +18,7 @@ def column_names(model: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(map(str, names))
 
 
-def nodes_of_tree(tree: Any, columns: NDArray[np.integer] | None = None) -> Arrays:
+def nodes_of_tree(tree: Any, columns: NDArray[np.integer] | None = None) -> NodeArrays:
     """Return the node arrays of a ``tree_``, without its values.
 
     Parameters
@@ -75,51 +59,3 @@ def values_of_tree(tree: Any, n_values: int, name: str) -> NDArray[np.float64]:
         )
         raise UnsupportedModelError(msg)
     return tree.value[:, 0, :n_values]
-
-
-def put_end_to_end(trees: Sequence[Arrays]) -> Arrays:
-    """Join the node arrays of several trees and add `tree_offsets`.
-
-    Parameters
-    ----------
-    trees : sequence of dict of arrays
-        The same keys for each tree; children counted from the tree's own root.
-    """
-    sizes = [len(tree["feature"]) for tree in trees]
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    joined = {key: np.concatenate([tree[key] for tree in trees]) for key in trees[0]}
-    shift = np.repeat(offsets[:-1], sizes)
-    for child in ("left", "right"):
-        local = joined[child].astype(np.int64)
-        joined[child] = np.where(local == LEAF, LEAF, local + shift)
-    joined["tree_offsets"] = offsets
-    return joined
-
-
-def averaged_from_leaves(joined: Arrays) -> NDArray[np.float64]:
-    """Return `value` with inner nodes set to the mean of the leaves below them.
-
-    Boosting leaves numbers of another scale at inner nodes (mean gradients without
-    the Newton step, or steps before shrinkage), which no prediction of scikit-learn
-    uses. The mean over the training rows below a node is what the node would have
-    contributed on average, in the units of its leaves.
-
-    Parameters
-    ----------
-    joined : dict of arrays
-        As :func:`put_end_to_end` returns it, with a one-dimensional ``value``.
-    """
-    left, right = joined["left"], joined["right"]
-    weight = joined["n_node_samples"].astype(np.float64)
-    value = joined["value"].astype(np.float64)
-    levels = []
-    level = joined["tree_offsets"][:-1]
-    while level.size:
-        level = level[left[level] != LEAF]
-        levels.append(level)
-        level = np.concatenate([left[level], right[level]])
-    for level in reversed(levels):
-        below = np.stack([left[level], right[level]])
-        share = weight[below] / weight[below].sum(axis=0)
-        value[level] = (share * value[below]).sum(axis=0)
-    return value

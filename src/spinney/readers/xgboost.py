@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import NotFittedError
 
 from spinney.errors import InvalidForestError, UnsupportedModelError
 from spinney.forest import MAX_OUTPUTS, Forest
+from spinney.readers.fitted import not_fitted
 from spinney.readers.ubjson import decode_ubjson
 from spinney.readers.xgboost_scores import base_score, decision
 from spinney.readers.xgboost_trees import (
@@ -70,7 +70,7 @@ def read_xgboost(model: Any) -> Forest:
         try:
             content = model.save_raw("ubj")
         except XGBoostError as error:  # it knows of no features yet
-            raise _not_fitted(name) from error
+            raise not_fitted(model, "xgboost.train") from error
         return _read(decode_ubjson(bytes(content)), "Booster", name)
     if not isinstance(model, XGBModel) or isinstance(model, XGBRanker):
         msg = (
@@ -79,7 +79,7 @@ def read_xgboost(model: Any) -> Forest:
         )
         raise UnsupportedModelError(msg)
     if not model.__sklearn_is_fitted__():
-        raise _not_fitted(name)
+        raise not_fitted(model)
     if not (
         isinstance(model.missing, (float, np.floating)) and np.isnan(model.missing)
     ):
@@ -137,11 +137,6 @@ def read_xgboost_ubj(content: bytes) -> Forest:
         If the content is damaged, or the model cannot be read exactly.
     """
     return read_xgboost_document(decode_ubjson(content))
-
-
-def _not_fitted(name: str) -> NotFittedError:
-    msg = f"This {name} has not been trained. Call fit (or train) before read_model."
-    return NotFittedError(msg)
 
 
 def _read(document: Any, kind: str, name: str) -> Forest:

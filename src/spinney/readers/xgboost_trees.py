@@ -7,14 +7,15 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import UnsupportedModelError
+from spinney.errors import InvalidForestError, UnsupportedModelError
 from spinney.forest import LEAF
-from spinney.forest.invariants import MAX_DEPTH
+from spinney.forest.levels import levels
+from spinney.readers.category_bits import pack_sets
+from spinney.readers.inner_means import inner_means
+from spinney.readers.joining import NodeArrays, join_trees
 
 # XGBoost counts categories in floats: from here on it knows none.
 MAX_CATEGORY = 2**24
-# A quarter of a gigabyte of category sets; real models need a fraction of that.
-MAX_WORDS = 2**26
 
 
 def refuse_damaged(what: str, cause: Exception | None = None) -> NoReturn:
@@ -66,7 +67,7 @@ class _Tree(NamedTuple):
     members: list[NDArray[np.int64]]
 
 
-def read_trees(trees: list[Any], n_values: int) -> dict[str, NDArray[Any]]:
+def read_trees(trees: list[Any], n_values: int) -> NodeArrays:
     """Return the arrays of a forest, values at the leaves only.
 
     Parameters
@@ -82,23 +83,15 @@ def read_trees(trees: list[Any], n_values: int) -> dict[str, NDArray[Any]]:
         Parameters of `Forest`, and ``"hessian"``, the weight of each node.
     """
     read = [_read_tree(tree, n, n_values) for n, tree in enumerate(trees)]
-    sizes = np.array([len(tree.left) for tree in read])
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    joined = {
-        name: np.concatenate([getattr(tree, name) for tree in read])
-        for name in _Tree._fields
-        if name != "members"
-    }
-    shift = np.repeat(offsets[:-1], sizes)
-    leaf = joined["left"] == LEAF
-    for child in ("left", "right"):
-        joined[child] = np.where(leaf, LEAF, joined[child] + shift)
     members = [each for tree in read for each in tree.members]
-    kept = np.zeros(len(leaf), dtype=bool)
-    for level in levels(joined["left"], joined["right"], offsets[:-1]):
-        kept[level] = True
-
+    wanted = [name for name in _Tree._fields if name != "members"]
+    joined = join_trees(
+        [{name: getattr(tree, name) for name in wanted} for tree in read]
+    )
+    offsets = joined.pop("tree_offsets")
     categorical = joined.pop("categorical")
+    leaf = joined["left"] == LEAF
+    kept = _reached(joined["left"], joined["right"], offsets[:-1])
     arrays = {name: array[kept] for name, array in joined.items()}
     # Pruning leaves deleted nodes behind; the others move up.
     position = np.cumsum(kept) - 1
@@ -110,7 +103,7 @@ def read_trees(trees: list[Any], n_values: int) -> dict[str, NDArray[Any]]:
         which = np.full(len(leaf), -1)
         which[categorical] = np.arange(len(members))
         arrays["category_set"] = which[kept]
-        arrays |= _category_words(members)
+        arrays |= pack_sets(members, "The XGBoost model")
     return arrays
 
 
@@ -149,7 +142,8 @@ def _read_tree(tree: Any, number: int, n_values: int) -> _Tree:
     swapped = nothing_left | categorical
     return _Tree(
         left=np.where(swapped, right, left),
-        right=np.where(swapped, left, right),
+        # A leaf's right child may be an index into 'leaf_weights'.
+        right=np.where(leaf, LEAF, np.where(swapped, left, right)),
         feature=np.where(leaf, LEAF, feature),
         threshold=threshold,
         missing_left=(default_left ^ swapped) & inner,
@@ -188,13 +182,13 @@ def _leaf_values(
         # Since then leaves have a list of their own, and a leaf's right child says
         # where in it.
         weights = numbers(tree, "leaf_weights", "iuf").astype(np.float32)
-    place = right[leaf]
+    slot = right[leaf]
     if (
         len(weights) % n_values
-        or ((place < 0) | (place >= len(weights) // n_values)).any()
+        or ((slot < 0) | (slot >= len(weights) // n_values)).any()
     ):
         refuse_damaged("a leaf points outside 'leaf_weights'")
-    value[leaf] = weights.reshape(-1, n_values)[place]
+    value[leaf] = weights.reshape(-1, n_values)[slot]
     return value
 
 
@@ -213,55 +207,35 @@ def _members(
     wrong = (starts < 0) | (sizes < 0) | (starts > len(categories))
     if (wrong | (sizes > len(categories) - starts)).any():
         refuse_damaged(f"tree {number} has a category set outside its categories")
-    place = {int(node): n for n, node in enumerate(nodes)}
+    set_of_node = {int(node): n for n, node in enumerate(nodes)}
     sets = []
     for node in np.flatnonzero(categorical):
-        n = place.get(int(node))
+        n = set_of_node.get(int(node))
         if n is None:
             refuse_damaged(f"tree {number}, node {node}: its categories are missing")
         sets.append(categories[starts[n] : starts[n] + sizes[n]])
     return sets
 
 
-def _category_words(members: list[NDArray[np.int64]]) -> dict[str, NDArray[Any]]:
-    """Return the sets as bits."""
-    n_words = [int(each.max()) // 32 + 1 if each.size else 0 for each in members]
-    offsets = np.concatenate([[0], np.cumsum(n_words)])
-    if offsets[-1] > MAX_WORDS:
-        msg = (
-            f"The XGBoost model has category sets of {int(offsets[-1]) * 4:,} bytes in "
-            f"all; spinney reads up to {MAX_WORDS * 4:,}.\n"
-            "Hint: number the categories without gaps, from 0."
-        )
-        raise UnsupportedModelError(msg)
-    words = np.zeros(offsets[-1], dtype=np.uint32)
-    for start, each in zip(offsets[:-1], members, strict=True):
-        bits = np.uint32(1) << (each % 32).astype(np.uint32)
-        np.bitwise_or.at(words, start + each // 32, bits)
-    return {"category_offsets": offsets, "category_words": words}
-
-
-def levels(
+def _reached(
     left: NDArray[np.int64], right: NDArray[np.int64], roots: NDArray[np.int64]
-) -> list[NDArray[np.int64]]:
-    """Return the nodes that the roots reach, level by level."""
+) -> NDArray[np.bool_]:
+    """Return which nodes the roots reach."""
     inner = left != LEAF
     children = np.concatenate([left[inner], right[inner]])
     # With one parent each, and none for the roots, the walk below meets no node twice.
     if (np.bincount(children, minlength=len(left)) > 1).any():
         refuse_damaged("a node has two parents")
-    found: list[NDArray[np.int64]] = []
-    level = roots
-    while level.size:
-        if len(found) > MAX_DEPTH:
-            refuse_damaged(f"a tree has more than {MAX_DEPTH:,} levels")
-        found.append(level)
-        level = level[inner[level]]
-        level = np.concatenate([left[level], right[level]])
-    return found
+    reached = np.zeros(len(left), dtype=bool)
+    try:
+        for level in levels(left, right, roots):
+            reached[level] = True
+    except InvalidForestError as error:
+        refuse_damaged(str(error).rstrip("."), error)
+    return reached
 
 
-def fill_inner_values(arrays: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
+def fill_inner_values(arrays: NodeArrays) -> NDArray[np.float64]:
     """Return values for all nodes: at an inner node the mean of the leaves below it.
 
     The leaves are weighted by their sum of second derivatives, as XGBoost does it
@@ -269,20 +243,13 @@ def fill_inner_values(arrays: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
     (``base_weights``) are no alternative: they are not multiplied by the learning
     rate, the leaves are, and the document does not tell the rate.
     """
-    left, right = arrays["left"], arrays["right"]
-    value = arrays["value"].astype(np.float64)
-    if not np.isfinite(value).all():
+    if not np.isfinite(arrays["value"]).all():
         refuse_damaged("a leaf has no finite value")
-    weight = arrays["hessian"].astype(np.float64)
-    for level in reversed(levels(left, right, arrays["tree_offsets"][:-1])):
-        node = level[left[level] != LEAF]
-        first, second = left[node], right[node]
-        both = weight[first] + weight[second]
-        # Leaves that no training row weighs down count the same.
-        share = np.divide(
-            weight[first], both, out=np.full(len(node), 0.5), where=both > 0
-        )
-        share = share[:, np.newaxis]
-        value[node] = share * value[first] + (1 - share) * value[second]
-        weight[node] = both
-    return value
+    return inner_means(
+        arrays["left"],
+        arrays["right"],
+        arrays["tree_offsets"][:-1],
+        arrays["value"],
+        arrays["hessian"],
+        remainder="right",
+    ).value

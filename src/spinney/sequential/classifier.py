@@ -505,6 +505,19 @@ class SequentialVotingClassifier(EarlyStoppingClassifier):
         rows = self._rows(X)
         return self.classes_[self._voters.decide(counting, rows, self.n_jobs)]
 
+    def __spinney_save__(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        from spinney.sequential.file_kind import to_parts
+
+        return to_parts(self)
+
+    @classmethod
+    def __spinney_load__(
+        cls, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> SequentialVotingClassifier:
+        from spinney.sequential.file_kind import from_parts
+
+        return from_parts(settings, arrays)
+
     def predictor(self) -> Callable[[NDArray[np.floating]], Any]:
         """Return a thin callable that answers one row at a time, for serving.
 

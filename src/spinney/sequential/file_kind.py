@@ -13,7 +13,6 @@ from spinney.base.classifier_fields import (
 from spinney.errors import FormatError
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_setting
-from spinney.persistence.store import Kind, register
 from spinney.sequential.classifier import SequentialVotingClassifier
 from spinney.sequential.strategy import StoppingStrategy
 from spinney.sequential.voters import TreeVoters
@@ -60,6 +59,3 @@ def from_parts(settings: Settings, arrays: Arrays) -> SequentialVotingClassifier
         classifier.strategy_ = StoppingStrategy.from_dict(strategy)
     classifier.certificate_ = take_certificate(settings)
     return classifier
-
-
-register(Kind("sequential", SequentialVotingClassifier, to_parts, from_parts))
