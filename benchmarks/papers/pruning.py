@@ -23,8 +23,8 @@ from benchmarks.papers import data, page
 from benchmarks.papers.pruning_baselines import cost_complexity_chain, individual_chain
 from spinney.forest import Forest
 from spinney.pruning.budgeted import BudgetedForestClassifier
+from spinney.pruning.chain import find_chain
 from spinney.pruning.costs import Purchases, purchases_for
-from spinney.pruning.frontier import find_chain
 from spinney.pruning.linear import solve_lp
 from spinney.pruning.mincut import solve_mincut
 from spinney.pruning.problem import NO_FLAGS, PruningProblem

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from spinney.pruning.frontier import Chain, find_chain
+from spinney.pruning.chain import Chain, find_chain
 from spinney.pruning.kernels import count_errors
 from spinney.pruning.mincut import solve_mincut
 from spinney.pruning.problem import NO_FLAGS, PruningProblem, Splits

@@ -13,10 +13,10 @@ from scipy.optimize import linprog
 
 import strategies
 from spinney.errors import SpinneyWarning
+from spinney.pruning.chain import find_chain
 from spinney.pruning.completion import fill_budget
 from spinney.pruning.costs import purchases_for
 from spinney.pruning.dantzig_wolfe import decompose, solve_dantzig_wolfe
-from spinney.pruning.frontier import find_chain
 from spinney.pruning.linear import build_ip3, solve_lp
 from spinney.pruning.mincut import capacities, solve_mincut
 from spinney.pruning.problem import NO_FLAGS, PruningProblem, Splits

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.pruning.frontier import Chain
+from spinney.pruning.chain import Chain
 from spinney.pruning.kernels import best_closure
 from spinney.pruning.linear import solve_budget
 from spinney.pruning.problem import Splits

@@ -79,7 +79,7 @@ class FeatureCostClassifier(ReportMixin, ClassifierMixin, BaseEstimator, ABC):
             True where any tree compares a column on the path of a row.
         """
         from spinney.pruning.kernels import describe_trees
-        from spinney.pruning.usage import mark_features
+        from spinney.pruning.measure_kernels import mark_features
 
         rows = self._rows(X)
         forest = self.forest_

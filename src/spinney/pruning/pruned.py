@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.forest import ARRAYS_PER_NODE, LEAF, Forest
-from spinney.pruning.frontier import Chain
+from spinney.pruning.chain import Chain
+from spinney.pruning.measure_kernels import measure_points
 from spinney.pruning.problem import PruningProblem
 from spinney.pruning.table import Frontier, FrontierPoint
-from spinney.pruning.usage import measure_points
 
 
 @dataclass(frozen=True)

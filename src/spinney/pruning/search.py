@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.forest import Forest
+from spinney.pruning.chain import Solver, find_chain
 from spinney.pruning.completion import fill_budget
 from spinney.pruning.dantzig_wolfe import solve_dantzig_wolfe
-from spinney.pruning.frontier import Solver, find_chain
 from spinney.pruning.linear import solve_lp
 from spinney.pruning.mincut import solve_mincut
 from spinney.pruning.problem import PruningProblem
