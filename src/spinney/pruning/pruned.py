@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from spinney.forest import ARRAYS_PER_NODE, LEAF, Forest
 from spinney.pruning.chain import Chain
+from spinney.pruning.frontier import Frontier, FrontierPoint
 from spinney.pruning.measure_kernels import measure_points
 from spinney.pruning.problem import PruningProblem
-from spinney.pruning.table import Frontier, FrontierPoint
 
 
 @dataclass(frozen=True)

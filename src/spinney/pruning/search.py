@@ -15,6 +15,7 @@ from spinney.forest import Forest
 from spinney.pruning.chain import Solver, find_chain
 from spinney.pruning.completion import fill_budget
 from spinney.pruning.dantzig_wolfe import solve_dantzig_wolfe
+from spinney.pruning.frontier import Frontier, FrontierPoint
 from spinney.pruning.linear import solve_lp
 from spinney.pruning.mincut import solve_mincut
 from spinney.pruning.problem import PruningProblem
@@ -24,7 +25,6 @@ from spinney.pruning.pruned import (
     measured_point,
     prune_forest,
 )
-from spinney.pruning.table import Frontier, FrontierPoint
 
 
 @dataclass(frozen=True)
