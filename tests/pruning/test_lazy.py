@@ -16,7 +16,7 @@ from strategies import forests, forests_and_rows, random_forest, random_rows
 
 
 class Shop:
-    """Sells the values of `X`, and writes down what was asked for."""
+    """Sells the values of `X`, and writes down what was bought."""
 
     def __init__(self, X):
         self.X = X
@@ -169,7 +169,7 @@ def test_values_may_come_in_many_kinds(as_answer):
     forest = random_forest(6, n_trees=3, depth=5)
     X = random_rows(forest, 20, dtype=np.float32).astype(np.float64)
     shop = Shop(X)
-    found = predict_lazily(forest, lambda *asked: as_answer(shop(*asked)), 20)
+    found = predict_lazily(forest, lambda *wanted: as_answer(shop(*wanted)), 20)
     np.testing.assert_array_equal(found.labels, forest.predict(X))
 
 

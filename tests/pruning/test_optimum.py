@@ -257,8 +257,8 @@ def test_capacities_beyond_64_bits_are_scaled_down():
 
 # ------------------------------------------------------------------ the paper's example
 
-# Tree 1 of Figure 1: node 1 asks feature 1 and has children 2 and 3, node 3 asks
-# feature 2 and has children 4 and 5. The only row comes to node 4.
+# Tree 1 of Figure 1: node 1 compares feature 1 and has children 2 and 3, node 3
+# compares feature 2 and has children 4 and 5. The only row comes to node 4.
 ERRORS = np.array([4.0, 0.0, 1.0, 0.0, 0.0])
 PRICES = np.array([2.0, 1.0])
 LEAF_ROWS = np.array([[1, 1, 0, 0, 0], [1, 0, 1, 1, 0], [1, 0, 1, 0, 1]], dtype=float)
@@ -308,14 +308,14 @@ def test_ip2_gives_the_integer_optimum_of_the_example(solver):
 
 def preorder(splits):
     """Places of the splits as a walk from the roots, left before right, meets them."""
-    below = {place: [] for place in range(-1, splits.n_splits)}
-    for place, above in enumerate(splits.parent):
-        below[above].append(place)
+    below = {split: [] for split in range(-1, splits.n_splits)}
+    for split, above in enumerate(splits.parent):
+        below[above].append(split)
     order, stack = [], below[-1][::-1]
     while stack:
-        place = stack.pop()
-        order.append(place)
-        stack += below[place][::-1]
+        split = stack.pop()
+        order.append(split)
+        stack += below[split][::-1]
     return order
 
 
@@ -327,13 +327,13 @@ def test_the_equations_are_a_network_matrix_after_row_operations(splits):
     if n_splits == 0:
         return
     # A row belongs to the last split on its path; leaves and needs hang below it.
-    way = equal[:, :n_splits]
+    paths = equal[:, :n_splits]
     order = preorder(splits)
     rank = np.empty(n_splits, dtype=int)
     rank[order] = np.arange(n_splits)
     # The rows of a subtree lie next to each other in a walk from the left: those that
     # hang at a split itself come before those of its children.
-    rows = np.array([max(rank[np.flatnonzero(row)]) for row in way])
+    rows = np.array([max(rank[np.flatnonzero(row)]) for row in paths])
     sorted_rows = equal[np.argsort(rows, kind="stable")]
     for column in sorted_rows.T:
         ones = np.flatnonzero(column)

@@ -22,23 +22,23 @@ from spinney.pruning.feature_cost_classifier import FeatureCostClassifier
 
 
 class BudgetedForestClassifier(FeatureCostClassifier):
-    """Random forest that keeps the mean cost of the features it looks at in a budget.
+    """Random forest that keeps the mean cost of the features it uses within a budget.
 
     Each tree is grown on a bootstrap sample. At a node the feature and threshold are
     chosen that separate most pairs of rows of different classes per unit of cost, in
-    the worse of the two children. Trees are added until the features they look at,
-    those of all trees together, cost more than the budget on average over rows kept
-    back for it. A feature that several trees look at is paid for once per row.
+    the worse of the two children. Trees are added until the features they use,
+    those of all trees together, cost more than the budget on average over held-out
+    rows. A feature that several trees use is paid for once per row.
 
     Parameters
     ----------
     feature_costs : array-like of shape (n_features,) or mapping, default=None
         Cost of each feature, not negative. A mapping goes from names of columns (or
         their numbers) to costs; what it does not name costs 1. By default every
-        feature costs 1. Free features are always looked at first.
+        feature costs 1. Free features are always tried first.
     budget : float, default=None
         Largest mean cost of the features of a row, over the quarter of the rows that
-        `fit` then keeps back to measure it. By default there is no limit, and all rows
+        `fit` then holds out to measure it. By default there is no limit, and all rows
         are trained on.
     impurity_threshold : int, default=0
         Two classes are worth separating at a node if both have more rows there than
@@ -48,10 +48,10 @@ class BudgetedForestClassifier(FeatureCostClassifier):
     max_trees : int, default=40
         Number of trees if the budget allows for them all.
     random_state : int, RandomState instance or None, default=None
-        Draws the samples and the rows kept back. Pass an int for the same forest on
+        Draws the samples and the held-out rows. Pass an int for the same forest on
         every call.
     n_jobs : int or None, default=None
-        Number of threads that grow trees and answer rows; None means one, -1 all cores.
+        Number of threads that grow trees and predict; None means one, -1 all cores.
         The forest does not depend on it.
 
     Attributes
@@ -65,7 +65,7 @@ class BudgetedForestClassifier(FeatureCostClassifier):
     purchases_ : Purchases
         The same, as `feature_cost` and `predict_lazily` count it.
     mean_costs_ : ndarray of shape (n_measured,)
-        With a budget: mean cost over the rows kept back with one tree, with two, and so
+        With a budget: mean cost over the held-out rows with one tree, with two, and so
         on, up to the first that was too much, if any. Empty without a budget.
     n_features_in_ : int
         Number of features.
@@ -86,10 +86,10 @@ class BudgetedForestClassifier(FeatureCostClassifier):
     cost counts in full at every node, even where the feature has been paid for further
     up, or by another tree: pruning is what takes the sharing into account.
 
-    If even the first tree is above the budget, the forest is a single leaf, which looks
-    at nothing and predicts the most frequent class, and there is a warning.
+    If even the first tree is above the budget, the forest is a single leaf, which uses
+    no feature and predicts the most frequent class, and there is a warning.
 
-    Missing and infinite values are refused. The budget is kept on the rows kept back;
+    Missing and infinite values are refused. The budget is kept on the held-out rows;
     on others of the same kind it is kept nearly, on rows of another kind perhaps not.
 
     References
@@ -99,7 +99,7 @@ class BudgetedForestClassifier(FeatureCostClassifier):
 
     Examples
     --------
-    Each feature costs 1, so the cost is the number of features looked at, of 30:
+    Each feature costs 1, so the cost is the number of features used, of 30:
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from spinney.pruning.budgeted import BudgetedForestClassifier
@@ -162,17 +162,17 @@ class BudgetedForestClassifier(FeatureCostClassifier):
         costs = purchases.column_cost
         self.classes_, codes = np.unique(y, return_inverse=True)
         rng = check_random_state(self.random_state)
-        kept_back = X[:0]
+        held_out = X[:0]
         if budget is not None:
             trained_on, left = held_out_split(codes, rng)
-            X, codes, kept_back = X[trained_on], codes[trained_on], X[left]
+            X, codes, held_out = X[trained_on], codes[trained_on], X[left]
         seeds = rng.randint(np.iinfo(np.int32).max, size=max_trees)
         grown = grow_trees(X, codes, costs, threshold, seeds, self.n_jobs)
         if budget is None:
             trees, self.mean_costs_ = list(grown), np.zeros(0)
         else:
             trees, self.mean_costs_ = take_within_budget(
-                grown, kept_back, purchases, budget
+                grown, held_out, purchases, budget
             )
         if not trees:
             msg = (
@@ -208,10 +208,7 @@ class BudgetedForestClassifier(FeatureCostClassifier):
             or forest.zero_is_missing is not None
             or forest.input_dtype != "float32"
         ):
-            msg = (
-                "its trees must vote, and ask nothing but comparisons of float32 "
-                "numbers"
-            )
+            msg = "its trees must vote, and compare nothing but float32 numbers"
             raise FormatError(msg)
         costs = np.array(take_array(arrays, "feature_costs", np.float64, 1))
         valid = (np.isfinite(costs) & (costs >= 0)).all()
@@ -225,7 +222,8 @@ class BudgetedForestClassifier(FeatureCostClassifier):
         return classifier
 
     def _rows(self, X: Any) -> NDArray[np.float32]:
-        check_is_fitted(self)
+        if not hasattr(self, "forest_"):  # the check itself takes longer than this
+            check_is_fitted(self)
         return validate_data(
             self, X, reset=False, dtype=np.float32, order="C", ensure_min_samples=0
         )

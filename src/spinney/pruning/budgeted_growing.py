@@ -33,7 +33,7 @@ class Tree(NamedTuple):
 
 
 def single_leaf(counts: NDArray[np.int64]) -> Tree:
-    """Return a tree that looks at no feature, for rows of these numbers by class."""
+    """Return a tree that uses no feature, for rows of these numbers by class."""
     nothing = np.full(1, LEAF, dtype=np.int32)
     return Tree(nothing, np.zeros(1), nothing, nothing, counts.reshape(1, -1))
 

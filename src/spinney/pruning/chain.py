@@ -3,8 +3,8 @@
 The best splits at a larger trade-off are among those at a smaller one. So two
 solutions, one inside the other, leave open only the splits between them. At the
 trade-off where both are equally good either nothing is better, and it is a breakpoint
-between neighbours, or the best solution there lies between the two and parts the
-question in half. All numbers are integers, and breakpoints are exact fractions.
+between neighbours, or the best solution there lies between the two and splits the
+problem in two. All numbers are integers, and breakpoints are exact fractions.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from spinney.pruning.kernels import best_closure
 from spinney.pruning.problem import Splits
 
+# ``solve(splits, ratio)`` returns which splits to keep so that ``gain - ratio * price``
+# is the largest. `ratio` is the gain that a unit of price is worth, not negative.
 Solver = Callable[[Splits, Fraction], NDArray[np.bool_]]
 Progress = Callable[[float], None]
 
@@ -94,9 +96,8 @@ def find_chain(
     ----------
     splits : Splits
         What there is to choose.
-    solve : callable
-        ``solve(splits, ratio)`` returns the splits that maximise
-        ``gain - ratio * price``, the smallest set of them.
+    solve : Solver
+        Finds the best splits at a trade-off.
     progress : callable, optional
         Called with the share of the splits that are settled.
 

@@ -64,7 +64,7 @@ def fill_budget(splits: Splits, chain: Chain, limit: int) -> Filled:
     gain, price = chain.gains[n_affordable - 1], chain.prices[n_affordable - 1]
     if n_affordable == len(chain.prices) or price == limit:
         return Filled(node, gain, gain)
-    # On the hull between two corners; gains are whole numbers.
+    # On the hull between two corners; gains are integers.
     bound = gain + int(chain.steps[n_affordable - 1].ratio * (limit - price))
     best = Filled(node, gain, bound)
     if splits.n_splits + splits.n_groups + len(splits.group_splits) <= SMALL:

@@ -1,4 +1,4 @@
-"""What features cost: checked, by item, and as whole numbers."""
+"""What features cost: checked, by item, and as integers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Purchases:
     cost : ndarray of shape (n_items,), dtype=float64
         Cost of each item.
     price : ndarray of shape (n_items,), dtype=int64
-        The same as whole numbers of `unit`.
+        The same in integer multiples of `unit`.
     unit : Fraction
         Cost of a price of 1.
     """
@@ -80,7 +80,7 @@ def is_amount(value: Any, infinite: bool = False) -> bool:
     return 0.0 <= float(value) < math.inf or (infinite and float(value) == math.inf)
 
 
-def whole_numbers(
+def integer_multiples(
     values: NDArray[np.float64], resolution: int = RESOLUTION
 ) -> tuple[NDArray[np.int64], Fraction]:
     """Return numbers as multiples of a unit, exactly where that is possible.
@@ -193,7 +193,7 @@ def purchases_for(
                 raise InvalidArgumentError(msg)
     items, item_of_column = np.unique(item_of_column, return_inverse=True)
     cost = costs[items]
-    price, unit = whole_numbers(cost)
+    price, unit = integer_multiples(cost)
     return Purchases(item_of_column.astype(np.int64), cost, price, unit)
 
 

@@ -66,24 +66,24 @@ class Frontier:
     def __len__(self) -> int:
         return len(self.cost)
 
-    def __getitem__(self, place: int) -> FrontierPoint:
-        columns = (getattr(self, name)[place] for name in FrontierPoint._fields)
+    def __getitem__(self, index: int) -> FrontierPoint:
+        columns = (getattr(self, name)[index] for name in FrontierPoint._fields)
         return FrontierPoint(*(column.item() for column in columns))
 
     def __iter__(self) -> Iterator[FrontierPoint]:
-        return (self[place] for place in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
     def __repr__(self) -> str:
         lines = [f"{'':>5}" + "".join(f"{name:>16}" for name in FrontierPoint._fields)]
         hidden = len(self) - SHOWN_LINES
-        for place in range(len(self)):
-            if hidden > 0 and place == SHOWN_LINES // 2:
+        for index in range(len(self)):
+            if hidden > 0 and index == SHOWN_LINES // 2:
                 lines.append(f"{'...':>5}   ({hidden} more)")
-            if hidden > 0 and SHOWN_LINES // 2 <= place < SHOWN_LINES // 2 + hidden:
+            if hidden > 0 and SHOWN_LINES // 2 <= index < SHOWN_LINES // 2 + hidden:
                 continue
-            *numbers, n_nodes = self[place]
+            *numbers, n_nodes = self[index]
             cells = [f"{number:>16.6g}" for number in numbers]
-            lines.append(f"{place:>5}" + "".join(cells) + f"{n_nodes:>16,}")
+            lines.append(f"{index:>5}" + "".join(cells) + f"{n_nodes:>16,}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, NDArray]:
@@ -96,8 +96,8 @@ class Frontier:
         """
         return {name: getattr(self, name) for name in FrontierPoint._fields}
 
-    def place_for_budget(self, budget: float) -> int:
-        """Return the point with the least error among those that a budget allows.
+    def index_for_budget(self, budget: float) -> int:
+        """Return the index of the point with the least error that a budget allows.
 
         Parameters
         ----------
@@ -106,13 +106,13 @@ class Frontier:
 
         Returns
         -------
-        place : int
-            Place of the point.
+        index : int
+            Index of the point.
         """
         return int(np.argmax(self.cost <= budget))
 
-    def place_for_trade_off(self, trade_off: float | Fraction) -> int:
-        """Return the point that is best at a trade-off, the smaller forest if tied.
+    def index_for_trade_off(self, trade_off: float | Fraction) -> int:
+        """Return the index of the best point at a trade-off, the smaller one if tied.
 
         Parameters
         ----------
@@ -121,8 +121,8 @@ class Frontier:
 
         Returns
         -------
-        place : int
-            Place of the point.
+        index : int
+            Index of the point.
         """
         exact = Fraction(trade_off)
         return sum(breakpoint <= exact for breakpoint in self.breakpoints) - 1

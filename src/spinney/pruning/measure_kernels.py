@@ -40,7 +40,7 @@ def measure_points(
     codes, weights : ndarray of shape (n_rows,), dtype=int64
         Classes and weights of the rows.
     counted : ndarray of shape (n_rows, n_trees) or (0, 0), dtype=bool
-        Which trees answer for which rows; empty if all do.
+        Which trees count for which rows; empty if all do.
     parent, item : ndarray of shape (n_nodes,), dtype=int32
         The node above, and what a node makes a row buy.
     item_price : ndarray of shape (n_items,), dtype=int64
@@ -63,7 +63,7 @@ def measure_points(
     Returns
     -------
     weight : int
-        Weight of the rows that any tree answers for.
+        Weight of the rows that any tree counts for.
     """
     n_rows, n_trees = leaves.shape
     n_classes = value.shape[1]
@@ -81,17 +81,17 @@ def measure_points(
     prices[:] = 0
     for row in range(n_rows):
         n_moves = 0
-        n_answers = 0
+        n_counting = 0
         for tree in range(n_trees):
-            answers = not some or counted[row, tree]
-            n_answers += answers
+            counts = not some or counted[row, tree]
+            n_counting += counts
             node = np.int64(leaves[row, tree])
             above = np.int64(parent[node])
             below = -1  # the point up to which the row goes on below `node`
             while True:
                 last = int(kept_until[above]) if above >= 0 else n_points - 1
                 # The row stops at `node` at the points from `below` + 1 to `last`.
-                if answers and last > below:
+                if counts and last > below:
                     if prediction[node] != codes[row]:
                         tree_errors[below + 1] += weights[row]
                         tree_errors[last + 1] -= weights[row]
@@ -118,7 +118,7 @@ def measure_points(
                 prices[0] += weights[row] * item_price[what]
                 prices[bought_until[what] + 1] -= weights[row] * item_price[what]
                 bought_until[what] = -1
-        if n_answers == 0:
+        if n_counting == 0:
             continue
         weight += weights[row]
         # From the smallest forest to the largest: moves in the order of their levels.
@@ -136,7 +136,7 @@ def measure_points(
                 winner = 0
                 for c in range(n_classes):
                     # As the forest does it: the mean can make equal what was not.
-                    total[c] /= value.dtype.type(n_answers)
+                    total[c] /= value.dtype.type(n_counting)
                     if total[c] > total[winner]:
                         winner = c
                 if winner != codes[row]:

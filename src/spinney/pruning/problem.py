@@ -124,7 +124,7 @@ class PruningProblem:
     leaves : ndarray of shape (n_rows, n_trees), dtype=int32
         Where each row ends in each tree.
     codes, weights : ndarray of shape (n_rows,), dtype=int64
-        Classes of the rows, and weights as whole numbers above 0.
+        Classes of the rows, and weights as integers above 0.
     counted : ndarray of shape (n_rows, n_trees), dtype=bool
         Which rows count in which tree for errors; shape (0, 0) if all do. All rows
         count for costs.
@@ -201,7 +201,7 @@ class PruningProblem:
         return Fraction(self.root_errors - gain, self.tree_weight)
 
     def cost(self, price: int) -> Fraction:
-        """Return the mean feature cost of a row, from a price in whole numbers."""
+        """Return the mean feature cost of a row, from an integer price."""
         return price * self.purchases.unit / self.weight
 
     def trade_off(self, ratio: Fraction) -> Fraction:

@@ -23,7 +23,7 @@ from spinney.forest import Forest
 from spinney.ordering.checks import check_choice
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import part_forest_to_parts, take_setting
-from spinney.pruning.costs import Purchases, is_amount, purchases_for, whole_numbers
+from spinney.pruning.costs import Purchases, integer_multiples, is_amount, purchases_for
 from spinney.pruning.error_rows import checked_weights, out_of_bag_rows, split_rows
 from spinney.pruning.feature_cost_classifier import FeatureCostClassifier
 from spinney.pruning.lazy import Fetch, LazyPrediction
@@ -45,7 +45,7 @@ ERROR_ROWS = ("given", "out_of_bag")
 class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
     """Forest classifier that is pruned to buy fewer features.
 
-    Every feature costs something, once per row, however many trees look at it. `fit`
+    Every feature costs something, once per row, however many trees use it. `fit`
     cuts off the subtrees that cost more than they gain: the pruned forest has the
     least mean error of its trees plus `trade_off` times the mean feature cost of a
     row, and this is the exact optimum over all ways to prune all trees [1]_.
@@ -69,12 +69,12 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         How the optimum is found: by minimum cuts (needs OR-tools, the extra
         ``prune``), by the linear programme of the paper, or by its decomposition
         into trees. All find the same optimum. The last two are far slower and are
-        there to check the first, or to spread the work by joblib.
+        there to confirm the first, or to spread the work by joblib.
     feature_groups : mapping, optional
         From the name of a group to the columns that are bought together, for the
         price of one: ``{"blood test": ["iron", "ferritin"]}``.
     error_rows : {"given", "out_of_bag"}, default="given"
-        Rows that errors are counted on: those given to `fit` (kept back from
+        Rows that errors are counted on: those given to `fit` (held out from
         training, if `fit` trains the estimator), or for each tree the training rows
         that it has not seen. The latter needs a forest that knows its bootstrap
         samples, and the rows it was trained on.
@@ -82,7 +82,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         With a `budget` that no trade-off reaches exactly, take the best forest within
         it (or, for large forests, a good one) instead of the best supported one.
     random_state : int, RandomState instance or None, default=None
-        Draws the rows that are kept back if the estimator is still to be trained.
+        Draws the held-out rows if the estimator is still to be trained.
     n_jobs : int or None, default=None
         Number of threads to predict with, and of jobs for the decomposition.
     verbose : bool or callable, default=False
@@ -104,8 +104,8 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         What can be bought, and for how much: `feature_costs` and `feature_groups`.
     gap_ : float
         By how much the mean error of a tree could be lower within the budget, at
-        most; 0 if `forest_` is proven to be the best. Without `complete`, the best
-        among the supported ones is asked for, and is found.
+        most; 0 if `forest_` is proven to be the best. Without `complete` it is the
+        best among the supported ones, and the gap is 0.
     estimator_ : estimator or Forest
         The trained model.
     classes_ : ndarray of shape (n_classes,)
@@ -206,11 +206,16 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         counted = NO_FLAGS
         if self.error_rows == "out_of_bag":
             counted = out_of_bag_rows(unwrapped(self.estimator_), forest, leaves)
-            heavy = weights > 0.0
-            counted, leaves = counted[heavy], leaves[heavy]
-            codes, weights = codes[heavy], weights[heavy]
+            weighs = weights > 0.0
+            counted, leaves = counted[weighs], leaves[weighs]
+            codes, weights = codes[weighs], weights[weighs]
         problem = PruningProblem(
-            forest, leaves, codes, whole_numbers(weights)[0], counted, self.purchases_
+            forest,
+            leaves,
+            codes,
+            integer_multiples(weights)[0],
+            counted,
+            self.purchases_,
         )
         found = prune(
             problem,
@@ -265,8 +270,8 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         by_bag = self.error_rows == "out_of_bag"
         # Out-of-bag rows are known by their number among all training rows.
         if not by_bag and not weights.all():
-            heavy = np.flatnonzero(weights)
-            X, y, weights = _safe_indexing(X, heavy), y[heavy], weights[heavy]
+            weighs = np.flatnonzero(weights)
+            X, y, weights = _safe_indexing(X, weighs), y[weighs], weights[weighs]
         if is_trained(self.estimator):
             self.estimator_ = self.estimator
         else:

@@ -1,4 +1,4 @@
-"""From a pruning problem to the pruned forest that was asked for."""
+"""From a pruning problem to the pruned forest for a trade-off or a budget."""
 
 from __future__ import annotations
 
@@ -99,17 +99,17 @@ def prune(
     frontier = frontier_table(problem, chain, until)
     if budget is None:
         assert trade_off is not None  # the caller has checked
-        place = frontier.place_for_trade_off(float(trade_off))
+        index = frontier.index_for_trade_off(float(trade_off))
     else:
-        place = frontier.place_for_budget(float(budget))
-    kept = until >= place
-    point, gap = frontier[place], 0.0
+        index = frontier.index_for_budget(float(budget))
+    kept = until >= index
+    point, gap = frontier[index], 0.0
     if budget is not None and complete:
         limit = Fraction(float(budget)) * problem.weight / problem.purchases.unit
         # As a float, a cost just above the budget may be equal to it.
-        price = chain.prices[len(chain.steps) - place]
+        price = chain.prices[len(chain.steps) - index]
         filled = fill_budget(splits, chain, max(math.floor(limit), price))
-        if filled.gain > chain.gains[len(chain.steps) - place]:
+        if filled.gain > chain.gains[len(chain.steps) - index]:
             kept = np.zeros(forest.n_nodes, dtype=np.bool_)
             kept[filled.node] = True
             point = measured_point(problem, kept, point.trade_off)
