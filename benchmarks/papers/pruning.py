@@ -20,11 +20,11 @@ from sklearn.model_selection import StratifiedKFold
 
 import spinney
 from benchmarks.papers import data, page
+from benchmarks.papers.pruning_baselines import cost_complexity_chain, individual_chain
 from spinney.forest import Forest
-from spinney.pruning.baselines import cost_complexity_chain, individual_chain
 from spinney.pruning.budgeted import BudgetedForestClassifier
+from spinney.pruning.chain import find_chain
 from spinney.pruning.costs import Purchases, purchases_for
-from spinney.pruning.frontier import find_chain
 from spinney.pruning.linear import solve_lp
 from spinney.pruning.mincut import solve_mincut
 from spinney.pruning.problem import NO_FLAGS, PruningProblem
@@ -168,10 +168,11 @@ def curves(
     purchases = purchases_for(forest.n_features, None, costs, None)
     given = problem_for(forest, pruning, purchases)
     tested = problem_for(forest, test, purchases)
+    splits = given.splits()
     chains = {
-        "together": find_chain(given.splits(), solve_mincut),
-        "one by one": individual_chain(given),
-        "by leaves": cost_complexity_chain(given),
+        "together": find_chain(splits, solve_mincut),
+        "one by one": individual_chain(given, splits),
+        "by leaves": cost_complexity_chain(splits),
     }
     everything = np.where(forest.feature >= 0, 0, -1).astype(np.int32)
 

@@ -177,17 +177,17 @@ def test_same_seed_gives_the_same_forest_on_any_number_of_threads(cancer):
 
 def test_features_on_demand_cost_what_was_promised(model, cancer):
     X = cancer[1]
-    asked = np.zeros(X.shape, dtype=int)
+    bought = np.zeros(X.shape, dtype=int)
 
     def fetch(feature, rows):
-        asked[rows, feature] += 1
+        bought[rows, feature] += 1
         return X[rows, feature]
 
     found = model.predict_lazily(fetch, len(X))
     np.testing.assert_array_equal(found.labels, model.predict(X))
     np.testing.assert_array_equal(found.probabilities, model.predict_proba(X))
     np.testing.assert_array_equal(found.cost, model.feature_cost(X))
-    np.testing.assert_array_equal(found.bought, asked)
+    np.testing.assert_array_equal(found.bought, bought)
     assert found.n_calls < 5 * X.shape[1]
 
 

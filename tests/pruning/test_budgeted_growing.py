@@ -146,16 +146,16 @@ def test_impurity_follows_the_formula(counts, threshold):
 @st.composite
 def samples(draw):
     """Draw rows with many equal values, labels, how often each is drawn, and costs."""
-    chance = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_rows = draw(st.integers(1, 14))
     n_features = draw(st.integers(1, 4))
     n_classes = draw(st.integers(1, 4))
     n_values = draw(st.sampled_from([1, 2, 3, 8, 1000]))
-    X = chance.integers(-n_values, n_values, size=(n_rows, n_features)) / 4
-    y = chance.integers(n_classes, size=n_rows)
-    weights = chance.integers(0, 4, size=n_rows)
-    weights[chance.integers(n_rows)] += 1
-    costs = chance.choice([0.0, 1e-300, 0.5, 1.0, 3.0, 1e300], size=n_features)
+    X = rng.integers(-n_values, n_values, size=(n_rows, n_features)) / 4
+    y = rng.integers(n_classes, size=n_rows)
+    weights = rng.integers(0, 4, size=n_rows)
+    weights[rng.integers(n_rows)] += 1
+    costs = rng.choice([0.0, 1e-300, 0.5, 1.0, 3.0, 1e300], size=n_features)
     return X.astype(np.float32), y, weights, costs, n_classes
 
 
@@ -172,13 +172,13 @@ def test_tree_is_that_of_the_slow_twin(sample, threshold):
 @pytest.mark.parametrize("threshold", [0, 1, 4])
 @pytest.mark.parametrize("n_classes", [2, 5])
 def test_larger_tree_is_that_of_the_slow_twin(threshold, n_classes):
-    chance = np.random.default_rng(threshold)
-    X = chance.normal(size=(90, 5)).astype(np.float32)
+    rng = np.random.default_rng(threshold)
+    X = rng.normal(size=(90, 5)).astype(np.float32)
     X[:, 1] = np.round(X[:, 1])
     X[:, 2] = X[:, 2] > 1  # soon constant
-    y = (X[:, 0] + 0.5 * X[:, 3] + 0.7 * chance.normal(size=90) > 0).astype(int)
-    y[::4] = chance.integers(n_classes, size=len(y[::4]))
-    weights = chance.integers(0, 3, size=90)
+    y = (X[:, 0] + 0.5 * X[:, 3] + 0.7 * rng.normal(size=90) > 0).astype(int)
+    y[::4] = rng.integers(n_classes, size=len(y[::4]))
+    weights = rng.integers(0, 3, size=90)
     costs = np.array([3.0, 1.0, 0.2, 1.5, 0.7])
     tree = grown(
         X, y, costs=costs, weights=weights, threshold=threshold, n_classes=n_classes
@@ -189,9 +189,9 @@ def test_larger_tree_is_that_of_the_slow_twin(threshold, n_classes):
 
 
 def test_cheapest_of_equally_informative_features_is_bought():
-    chance = np.random.default_rng(0)
-    x = chance.normal(size=200)
-    y = (x + 0.3 * chance.normal(size=200) > 0).astype(int)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    y = (x + 0.3 * rng.normal(size=200) > 0).astype(int)
     tree = grown(np.column_stack([x, x, x]), y, costs=[2.0, 1.0, 1.5])
     assert set(tree.feature[tree.feature >= 0]) == {1}
 
@@ -226,22 +226,22 @@ def test_free_features_come_first_and_the_best_of_them():
 @pytest.mark.parametrize("cost", [0.0, 0.3])
 def test_lower_one_of_equal_features_wins_at_every_node(cost):
     x = np.arange(40)
-    # What is constant is looked at no more, which changes the order of the others.
+    # What is constant is tried no more, which changes the order of the others.
     tree = grown(np.column_stack([x, x, np.ones(40)]), x % 2, costs=[cost] * 3)
     assert set(tree.feature) == {0, -1}
 
 
 def test_leaves_are_pure_if_no_impurity_is_allowed():
-    chance = np.random.default_rng(1)
-    tree = grown(chance.normal(size=(300, 4)), chance.integers(3, size=300))
+    rng = np.random.default_rng(1)
+    tree = grown(rng.normal(size=(300, 4)), rng.integers(3, size=300))
     leaves = tree.feature < 0
     assert ((tree.counts[leaves] > 0).sum(axis=1) == 1).all()
 
 
 @pytest.mark.parametrize("threshold", [1, 3, 10])
 def test_leaves_are_as_impure_as_allowed(threshold):
-    chance = np.random.default_rng(1)
-    X, y = chance.normal(size=(300, 4)), chance.integers(3, size=300)
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(300, 4)), rng.integers(3, size=300)
     tree = grown(X, y, threshold=threshold)
     for node, feature in enumerate(tree.feature):
         assert (impurity_of(tree.counts[node], threshold) == 0) == (feature < 0)
@@ -287,9 +287,9 @@ def test_neighbouring_values_are_told_apart(below, above):
 
 
 def test_values_and_numbers_of_rows_are_those_of_the_samples():
-    chance = np.random.default_rng(2)
-    X = chance.normal(size=(120, 3)).astype(np.float32)
-    y = chance.integers(3, size=120)
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(120, 3)).astype(np.float32)
+    y = rng.integers(3, size=120)
     seeds = np.array([5, 6, 7])
     trees = list(grow_trees(X, y, np.ones(3), 1, seeds, None))
     forest = assemble(trees, 3, np.array(["a", "b", "c"]), ["u", "v", "w"])
@@ -312,9 +312,9 @@ def test_values_and_numbers_of_rows_are_those_of_the_samples():
 
 
 def test_trees_do_not_depend_on_the_number_of_threads():
-    chance = np.random.default_rng(3)
-    X = chance.normal(size=(60, 4)).astype(np.float32)
-    y = chance.integers(2, size=60)
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 4)).astype(np.float32)
+    y = rng.integers(2, size=60)
     seeds = np.arange(5)
     one, two = (
         list(grow_trees(X, y, np.ones(4), 0, seeds, n_jobs)) for n_jobs in (None, 2)
@@ -323,7 +323,7 @@ def test_trees_do_not_depend_on_the_number_of_threads():
 
 
 def stump(feature):
-    """Return a tree that asks one feature whether it is positive."""
+    """Return a tree that tests whether one feature is positive."""
     return Tree(
         np.array([feature, -1, -1], dtype=np.int32),
         np.zeros(3),

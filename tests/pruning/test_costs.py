@@ -1,4 +1,4 @@
-"""Costs of features: checked, grouped, and as whole numbers."""
+"""Costs of features: checked, grouped, and as integers."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinney.errors import InvalidArgumentError
-from spinney.pruning.costs import purchases_for, whole_numbers
+from spinney.pruning.costs import integer_multiples, purchases_for
 
 NAMES = ("age", "iron", "ferritin")
 
 
 def test_decimal_numbers_are_taken_as_they_are_written():
-    numbers, unit = whole_numbers(np.array([0.1, 0.25, 3.0, 0.0]))
+    numbers, unit = integer_multiples(np.array([0.1, 0.25, 3.0, 0.0]))
     assert numbers.tolist() == [2, 5, 60, 0]
     assert unit == Fraction(1, 20)
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1))
-def test_whole_numbers_are_exact(values):
-    numbers, unit = whole_numbers(np.array(values, dtype=np.float64))
+def test_integer_multiples_are_exact(values):
+    numbers, unit = integer_multiples(np.array(values, dtype=np.float64))
     assert [number * unit for number in numbers.tolist()] == values
 
 
 @given(st.lists(st.floats(0, 1e300), min_size=1))
 def test_other_numbers_are_rounded_to_a_share_of_the_largest(values):
     values = np.array(values)
-    numbers, unit = whole_numbers(values)
+    numbers, unit = integer_multiples(values)
     assert (numbers >= 0).all()
     assert numbers.max() <= 10**6
     assert np.array_equal(numbers > 0, values > 0)

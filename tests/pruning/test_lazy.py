@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 import reference
 from spinney.errors import InvalidArgumentError
 from spinney.pruning.costs import purchases_for
-from spinney.pruning.lazy import cost_of, predict_lazily
+from spinney.pruning.lazy import predict_lazily
 from strategies import forests, forests_and_rows, random_forest, random_rows
 
 
 class Shop:
-    """Sells the values of `X`, and writes down what was asked for."""
+    """Sells the values of `X`, and writes down what was bought."""
 
     def __init__(self, X):
         self.X = X
@@ -158,7 +158,7 @@ def test_features_bought_together_are_paid_for_once():
     purchases = purchases_for(
         4, names, {"blood": 5.0, "scan": 20.0}, {"blood": ["iron", "ferritin"]}
     )
-    assert cost_of(bought, purchases).tolist() == [5.0, 6.0, 20.0, 0.0]
+    assert purchases.cost_of(bought).tolist() == [5.0, 6.0, 20.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_values_may_come_in_many_kinds(as_answer):
     forest = random_forest(6, n_trees=3, depth=5)
     X = random_rows(forest, 20, dtype=np.float32).astype(np.float64)
     shop = Shop(X)
-    found = predict_lazily(forest, lambda *asked: as_answer(shop(*asked)), 20)
+    found = predict_lazily(forest, lambda *wanted: as_answer(shop(*wanted)), 20)
     np.testing.assert_array_equal(found.labels, forest.predict(X))
 
 

@@ -13,11 +13,10 @@ from scipy.optimize import linprog
 
 import strategies
 from spinney.errors import SpinneyWarning
-from spinney.pruning.baselines import cost_complexity_chain, individual_chain
+from spinney.pruning.chain import find_chain
 from spinney.pruning.completion import fill_budget
 from spinney.pruning.costs import purchases_for
 from spinney.pruning.dantzig_wolfe import decompose, solve_dantzig_wolfe
-from spinney.pruning.frontier import find_chain
 from spinney.pruning.linear import build_ip3, solve_lp
 from spinney.pruning.mincut import capacities, solve_mincut
 from spinney.pruning.problem import NO_FLAGS, PruningProblem, Splits
@@ -258,8 +257,8 @@ def test_capacities_beyond_64_bits_are_scaled_down():
 
 # ------------------------------------------------------------------ the paper's example
 
-# Tree 1 of Figure 1: node 1 asks feature 1 and has children 2 and 3, node 3 asks
-# feature 2 and has children 4 and 5. The only row comes to node 4.
+# Tree 1 of Figure 1: node 1 compares feature 1 and has children 2 and 3, node 3
+# compares feature 2 and has children 4 and 5. The only row comes to node 4.
 ERRORS = np.array([4.0, 0.0, 1.0, 0.0, 0.0])
 PRICES = np.array([2.0, 1.0])
 LEAF_ROWS = np.array([[1, 1, 0, 0, 0], [1, 0, 1, 1, 0], [1, 0, 1, 0, 1]], dtype=float)
@@ -309,14 +308,14 @@ def test_ip2_gives_the_integer_optimum_of_the_example(solver):
 
 def preorder(splits):
     """Places of the splits as a walk from the roots, left before right, meets them."""
-    below = {place: [] for place in range(-1, splits.n_splits)}
-    for place, above in enumerate(splits.parent):
-        below[above].append(place)
+    below = {split: [] for split in range(-1, splits.n_splits)}
+    for split, above in enumerate(splits.parent):
+        below[above].append(split)
     order, stack = [], below[-1][::-1]
     while stack:
-        place = stack.pop()
-        order.append(place)
-        stack += below[place][::-1]
+        split = stack.pop()
+        order.append(split)
+        stack += below[split][::-1]
     return order
 
 
@@ -328,13 +327,13 @@ def test_the_equations_are_a_network_matrix_after_row_operations(splits):
     if n_splits == 0:
         return
     # A row belongs to the last split on its path; leaves and needs hang below it.
-    way = equal[:, :n_splits]
+    paths = equal[:, :n_splits]
     order = preorder(splits)
     rank = np.empty(n_splits, dtype=int)
     rank[order] = np.arange(n_splits)
     # The rows of a subtree lie next to each other in a walk from the left: those that
     # hang at a split itself come before those of its children.
-    rows = np.array([max(rank[np.flatnonzero(row)]) for row in way])
+    rows = np.array([max(rank[np.flatnonzero(row)]) for row in paths])
     sorted_rows = equal[np.argsort(rows, kind="stable")]
     for column in sorted_rows.T:
         ones = np.flatnonzero(column)
@@ -375,12 +374,23 @@ def test_the_constraints_are_totally_unimodular(splits):
 # ------------------------------------------------------------------ baselines
 
 
+@pytest.fixture
+def baselines():
+    return pytest.importorskip(
+        "benchmarks.papers.pruning_baselines", reason="benchmarks are not shipped here"
+    )
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_pruning_together_is_never_worse_than_pruning_alone(seed):
+def test_pruning_together_is_never_worse_than_pruning_alone(baselines, seed):
     problem = problem_of_forest(seed, n_rows=120)
-    together = find_chain(problem.splits(), solve_mincut)
+    contracted = problem.splits()
+    together = find_chain(contracted, solve_mincut)
     splits = problem.splits(contract=False)
-    for chain in (individual_chain(problem), cost_complexity_chain(problem)):
+    for chain in (
+        baselines.individual_chain(problem, contracted),
+        baselines.cost_complexity_chain(contracted),
+    ):
         node = chain.base
         for step in [None, *chain.steps]:
             if step is not None:
@@ -395,17 +405,18 @@ def test_pruning_together_is_never_worse_than_pruning_alone(seed):
                 assert gain - ratio * price <= best
 
 
-def test_a_single_tree_is_pruned_alone_as_it_is_pruned_together():
+def test_a_single_tree_is_pruned_alone_as_it_is_pruned_together(baselines):
     problem = problem_of_forest(5, n_trees=1, depth=20, n_rows=100)
-    together = find_chain(problem.splits(), solve_mincut)
-    alone = individual_chain(problem)
+    splits = problem.splits()
+    together = find_chain(splits, solve_mincut)
+    alone = baselines.individual_chain(problem, splits)
     assert alone.gains == together.gains
     assert alone.prices == together.prices
 
 
-def test_cost_complexity_counts_splits():
+def test_cost_complexity_counts_splits(baselines):
     problem = problem_of_forest(2)
-    chain = cost_complexity_chain(problem)
+    chain = baselines.cost_complexity_chain(problem.splits())
     sizes = np.cumsum([len(chain.base), *(len(step.node) for step in chain.steps)])
     assert chain.prices == sizes.tolist()
     until = np.full(problem.forest.n_nodes, -1, dtype=np.int32)

@@ -102,8 +102,8 @@ def slow_needs(problem, X, kept_nodes):
 
 def needs_of(splits):
     needs = defaultdict(int)
-    for place in np.flatnonzero(splits.price):
-        needs[frozenset([int(splits.node[place])])] += int(splits.price[place])
+    for split in np.flatnonzero(splits.price):
+        needs[frozenset([int(splits.node[split])])] += int(splits.price[split])
     for group, price in enumerate(splits.group_price):
         start, end = splits.group_offsets[group : group + 2]
         members = splits.node[splits.group_splits[start:end]]

@@ -82,20 +82,20 @@ def test_every_point_of_the_frontier_is_what_its_forest_does(cancer):
     assert (np.diff(frontier.error) > 0).all()
     assert frontier.trade_off[0] == 0
     assert frontier.cost[-1] == 0
-    for place in (0, len(frontier) // 2, -1):
-        forest = pruner.forest_at(place)
-        assert forest.n_nodes == frontier[place].n_nodes
+    for index in (0, len(frontier) // 2, -1):
+        forest = pruner.forest_at(index)
+        assert forest.n_nodes == frontier[index].n_nodes
         error = np.mean(forest.predict(X) != y)
-        assert error == pytest.approx(frontier[place].ensemble_error)
+        assert error == pytest.approx(frontier[index].ensemble_error)
 
 
 def test_a_trade_off_or_a_cost_from_the_table_gives_its_point(cancer):
     frontier = fitted(cancer, trade_off=0.0).frontier_
-    for place in range(0, len(frontier), 3):
-        by_trade_off = fitted(cancer, trade_off=frontier.trade_off[place])
-        assert by_trade_off.point_ == frontier[place]
-        by_budget = fitted(cancer, budget=frontier.cost[place])
-        assert by_budget.point_ == frontier[place]
+    for index in range(0, len(frontier), 3):
+        by_trade_off = fitted(cancer, trade_off=frontier.trade_off[index])
+        assert by_trade_off.point_ == frontier[index]
+        by_budget = fitted(cancer, budget=frontier.cost[index])
+        assert by_budget.point_ == frontier[index]
         assert by_budget.gap_ == 0.0
 
 
@@ -207,14 +207,14 @@ def test_out_of_bag_needs_the_training_rows_and_samples(cancer):
     model, X, y = cancer
     with pytest.raises(InvalidArgumentError, match="in the same order"):
         fitted(cancer, trade_off=0.0, error_rows="out_of_bag")
-    longer = np.vstack([X, X]), np.concatenate([y, y])
+    others = np.vstack([X, X])[:300], np.concatenate([y, y])[:300]
     with pytest.raises(InvalidArgumentError, match="the rows it was made for"):
         FeatureCostPruner(
             FrozenEstimator(model), trade_off=0.0, error_rows="out_of_bag"
-        ).fit(*longer)
+        ).fit(*others)
     tree = DecisionTreeClassifier().fit(X, y)
     for unsuited in (tree, read_model(tree)):
-        with pytest.raises(UnsupportedModelError, match="bootstrap"):
+        with pytest.raises(UnsupportedModelError, match="draws rows for each tree"):
             FeatureCostPruner(
                 unsuited if unsuited is not tree else FrozenEstimator(tree),
                 trade_off=0.0,
@@ -267,18 +267,18 @@ def test_labels_may_be_texts_and_forests_may_have_one_leaf():
 def test_features_on_demand_cost_what_they_cost_in_advance(cancer):
     _, X, _ = cancer
     pruner = fitted(cancer, budget=5.0, feature_costs=np.linspace(0, 2, 30))
-    asked = np.zeros(X.shape, dtype=int)
+    bought = np.zeros(X.shape, dtype=int)
 
     def fetch(feature, rows):
-        asked[rows, feature] += 1
+        bought[rows, feature] += 1
         return X[rows, feature]
 
     found = pruner.predict_lazily(fetch, len(X))
     assert np.array_equal(found.labels, pruner.predict(X))
     assert np.array_equal(found.probabilities, pruner.predict_proba(X))
     assert np.array_equal(found.cost, pruner.feature_cost(X))
-    assert np.array_equal(asked == 1, pruner.features_used(X))
-    assert asked.max() == 1
+    assert np.array_equal(bought == 1, pruner.features_used(X))
+    assert bought.max() == 1
 
 
 def test_features_on_demand_are_those_of_the_trees(cancer):
@@ -366,7 +366,7 @@ def test_without_or_tools_the_error_names_the_extra(cancer, monkeypatch):
 
 def test_a_point_that_is_not_there_is_refused(cancer):
     pruner = fitted(cancer, budget=1)
-    with pytest.raises(InvalidArgumentError, match="place must be between"):
+    with pytest.raises(InvalidArgumentError, match="index must be between"):
         pruner.forest_at(len(pruner.frontier_))
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spinney.pruning.budgeted import BudgetedForestClassifier
+from spinney.pruning.frontier import Frontier, FrontierPoint
 from spinney.pruning.pruner import FeatureCostPruner
-from spinney.pruning.table import Frontier, FrontierPoint
 
 __all__ = [
     "BudgetedForestClassifier",

@@ -3,46 +3,42 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
-from spinney.base.estimator import ReportMixin, held_out_split
+from spinney.base.estimator import held_out_split
 from spinney.errors import FormatError, InvalidArgumentError, SpinneyWarning
+from spinney.ordering.checks import check_count
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_array
-from spinney.pruning.costs import Purchases, purchases_for
-from spinney.pruning.lazy import Fetch, LazyPrediction, cost_of, predict_lazily
-
-if TYPE_CHECKING:
-    from spinney.forest import Forest
+from spinney.pruning.costs import is_amount, purchases_for
+from spinney.pruning.feature_cost_classifier import FeatureCostClassifier
 
 
-class BudgetedForestClassifier(ReportMixin, ClassifierMixin, BaseEstimator):
-    """Random forest that keeps the mean cost of the features it looks at in a budget.
+class BudgetedForestClassifier(FeatureCostClassifier):
+    """Random forest that keeps the mean cost of the features it uses within a budget.
 
     Each tree is grown on a bootstrap sample. At a node the feature and threshold are
     chosen that separate most pairs of rows of different classes per unit of cost, in
-    the worse of the two children. Trees are added until the features they look at,
-    those of all trees together, cost more than the budget on average over rows kept
-    back for it. A feature that several trees look at is paid for once per row.
+    the worse of the two children. Trees are added until the features they use,
+    those of all trees together, cost more than the budget on average over held-out
+    rows. A feature that several trees use is paid for once per row.
 
     Parameters
     ----------
     feature_costs : array-like of shape (n_features,) or mapping, default=None
         Cost of each feature, not negative. A mapping goes from names of columns (or
         their numbers) to costs; what it does not name costs 1. By default every
-        feature costs 1. Free features are always looked at first.
+        feature costs 1. Free features are always tried first.
     budget : float, default=None
         Largest mean cost of the features of a row, over the quarter of the rows that
-        `fit` then keeps back to measure it. By default there is no limit, and all rows
+        `fit` then holds out to measure it. By default there is no limit, and all rows
         are trained on.
     impurity_threshold : int, default=0
         Two classes are worth separating at a node if both have more rows there than
@@ -52,10 +48,10 @@ class BudgetedForestClassifier(ReportMixin, ClassifierMixin, BaseEstimator):
     max_trees : int, default=40
         Number of trees if the budget allows for them all.
     random_state : int, RandomState instance or None, default=None
-        Draws the samples and the rows kept back. Pass an int for the same forest on
+        Draws the samples and the held-out rows. Pass an int for the same forest on
         every call.
     n_jobs : int or None, default=None
-        Number of threads that grow trees and answer rows; None means one, -1 all cores.
+        Number of threads that grow trees and predict; None means one, -1 all cores.
         The forest does not depend on it.
 
     Attributes
@@ -66,8 +62,10 @@ class BudgetedForestClassifier(ReportMixin, ClassifierMixin, BaseEstimator):
         Class labels.
     feature_costs_ : ndarray of shape (n_features,)
         Cost of each feature.
+    purchases_ : Purchases
+        The same, as `feature_cost` and `predict_lazily` count it.
     mean_costs_ : ndarray of shape (n_measured,)
-        With a budget: mean cost over the rows kept back with one tree, with two, and so
+        With a budget: mean cost over the held-out rows with one tree, with two, and so
         on, up to the first that was too much, if any. Empty without a budget.
     n_features_in_ : int
         Number of features.
@@ -88,10 +86,10 @@ class BudgetedForestClassifier(ReportMixin, ClassifierMixin, BaseEstimator):
     cost counts in full at every node, even where the feature has been paid for further
     up, or by another tree: pruning is what takes the sharing into account.
 
-    If even the first tree is above the budget, the forest is a single leaf, which looks
-    at nothing and predicts the most frequent class, and there is a warning.
+    If even the first tree is above the budget, the forest is a single leaf, which uses
+    no feature and predicts the most frequent class, and there is a warning.
 
-    Missing and infinite values are refused. The budget is kept on the rows kept back;
+    Missing and infinite values are refused. The budget is kept on the held-out rows;
     on others of the same kind it is kept nearly, on rows of another kind perhaps not.
 
     References
@@ -101,7 +99,7 @@ class BudgetedForestClassifier(ReportMixin, ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    Each feature costs 1, so the cost is the number of features looked at, of 30:
+    Each feature costs 1, so the cost is the number of features used, of 30:
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from spinney.pruning.budgeted import BudgetedForestClassifier
@@ -112,6 +110,8 @@ class BudgetedForestClassifier(ReportMixin, ClassifierMixin, BaseEstimator):
     >>> bool(model.score(X, y) > 0.9)
     True
     """
+
+    _finite_only = True
 
     def __init__(
         self,
@@ -155,23 +155,24 @@ class BudgetedForestClassifier(ReportMixin, ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=np.float32, order="C")
         check_classification_targets(y)
         budget = _check_budget(self.budget)
-        threshold = _check_integer("impurity_threshold", self.impurity_threshold, 0)
-        max_trees = _check_integer("max_trees", self.max_trees, 1)
-        purchases = self._purchases(self.feature_costs)
-        costs = purchases.cost[purchases.item_of_column]
+        threshold = check_count("impurity_threshold", self.impurity_threshold, 0)
+        max_trees = check_count("max_trees", self.max_trees, 1)
+        names = getattr(self, "feature_names_in_", None)
+        purchases = purchases_for(X.shape[1], names, self.feature_costs, None)
+        costs = purchases.column_cost
         self.classes_, codes = np.unique(y, return_inverse=True)
-        chance = check_random_state(self.random_state)
-        kept_back = X[:0]
+        rng = check_random_state(self.random_state)
+        held_out = X[:0]
         if budget is not None:
-            trained_on, left = held_out_split(codes, chance)
-            X, codes, kept_back = X[trained_on], codes[trained_on], X[left]
-        seeds = chance.randint(np.iinfo(np.int32).max, size=max_trees)
+            trained_on, left = held_out_split(codes, rng)
+            X, codes, held_out = X[trained_on], codes[trained_on], X[left]
+        seeds = rng.randint(np.iinfo(np.int32).max, size=max_trees)
         grown = grow_trees(X, codes, costs, threshold, seeds, self.n_jobs)
         if budget is None:
             trees, self.mean_costs_ = list(grown), np.zeros(0)
         else:
             trees, self.mean_costs_ = take_within_budget(
-                grown, kept_back, purchases, budget
+                grown, held_out, purchases, budget
             )
         if not trees:
             msg = (
@@ -182,95 +183,10 @@ class BudgetedForestClassifier(ReportMixin, ClassifierMixin, BaseEstimator):
             )
             warnings.warn(msg, SpinneyWarning, stacklevel=2)
             trees = [single_leaf(np.bincount(codes, minlength=len(self.classes_)))]
-        names = getattr(self, "feature_names_in_", None)
+        self.purchases_ = purchases
         self.feature_costs_ = costs
-        self.forest_: Forest = assemble(trees, X.shape[1], self.classes_, names)
+        self.forest_ = assemble(trees, X.shape[1], self.classes_, names)
         return self
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the class of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-            The class with the largest mean share at the leaves; the first of them if
-            several are equal.
-        """
-        rows = self._rows(X)
-        return self.forest_.predict(rows, self.n_jobs)
-
-    def predict_proba(self, X: Any) -> NDArray[np.floating]:
-        """Return the probability of each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_rows, n_classes)
-            Mean over the trees of the share of each class at the leaf, in the order of
-            `classes_`.
-        """
-        rows = self._rows(X)
-        return self.forest_.predict_proba(rows, self.n_jobs)
-
-    def feature_cost(self, X: Any) -> NDArray[np.float64]:
-        """Return what the features cost that the forest looks at.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        cost : ndarray of shape (n_rows,)
-            Sum of the costs of the features on the paths of each row, each counted
-            once.
-        """
-        from spinney.pruning.budgeted_growing import mark_used
-
-        rows = self._rows(X)
-        used = np.zeros(rows.shape, dtype=bool)
-        mark_used(rows, self.forest_, used)
-        return cost_of(used, self._purchases(self.feature_costs_))
-
-    def predict_lazily(self, fetch: Fetch, n_rows: int) -> LazyPrediction:
-        """Predict rows whose features are bought one by one, as the trees need them.
-
-        Parameters
-        ----------
-        fetch : callable
-            ``fetch(feature, rows)`` returns the values of one feature (an int, the
-            number of the column) for some rows (an ascending array of row numbers), in
-            the order of `rows`. It is asked at most once for any feature of any row.
-        n_rows : int
-            Number of rows; they are called 0 to ``n_rows - 1``.
-
-        Returns
-        -------
-        prediction : LazyPrediction
-            `labels` and `probabilities` as `predict` and `predict_proba` give them,
-            `cost` as `feature_cost`, the mask `bought`, and the number of calls.
-        """
-        check_is_fitted(self)
-        return predict_lazily(
-            self.forest_,
-            fetch,
-            n_rows,
-            purchases=self._purchases(self.feature_costs_),
-            finite_only=True,
-            n_jobs=self.n_jobs,
-        )
-
-    # ---------------------------------------------------------------- files
 
     def __spinney_save__(self) -> tuple[Settings, Arrays]:
         settings, arrays = classifier_to_parts(self)
@@ -292,10 +208,7 @@ class BudgetedForestClassifier(ReportMixin, ClassifierMixin, BaseEstimator):
             or forest.zero_is_missing is not None
             or forest.input_dtype != "float32"
         ):
-            msg = (
-                "its trees must vote, and ask nothing but comparisons of float32 "
-                "numbers"
-            )
+            msg = "its trees must vote, and compare nothing but float32 numbers"
             raise FormatError(msg)
         costs = np.array(take_array(arrays, "feature_costs", np.float64, 1))
         valid = (np.isfinite(costs) & (costs >= 0)).all()
@@ -303,40 +216,27 @@ class BudgetedForestClassifier(ReportMixin, ClassifierMixin, BaseEstimator):
             msg = f"feature_costs must be {forest.n_features} numbers, none below 0"
             raise FormatError(msg)
         classifier.feature_costs_ = costs
+        classifier.purchases_ = purchases_for(forest.n_features, None, costs, None)
         means = take_array(arrays, "mean_costs", np.float64, 1)
         classifier.mean_costs_ = np.array(means)
         return classifier
 
-    # ---------------------------------------------------------------- helpers
-
     def _rows(self, X: Any) -> NDArray[np.float32]:
-        check_is_fitted(self)
+        if not hasattr(self, "forest_"):  # the check itself takes longer than this
+            check_is_fitted(self)
         return validate_data(
             self, X, reset=False, dtype=np.float32, order="C", ensure_min_samples=0
         )
-
-    def _purchases(self, feature_costs: Any) -> Purchases:
-        names = getattr(self, "feature_names_in_", None)
-        names = None if names is None else names.tolist()
-        return purchases_for(self.n_features_in_, names, feature_costs, None)
 
 
 def _check_budget(budget: Any) -> float | None:
     """Return the budget as a float, or None for no limit."""
     if budget is None:
         return None
-    is_number = isinstance(budget, Real) and not isinstance(budget, bool)
-    if not is_number or not float(budget) >= 0.0:
+    if not is_amount(budget, infinite=True):
         msg = (
             f"budget must be a number of at least 0, or None for no limit, got "
             f"{budget!r}. It is the mean cost of the features of a row."
         )
         raise InvalidArgumentError(msg)
     return float(budget)
-
-
-def _check_integer(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        msg = f"{name} must be an integer of at least {least}, got {value!r}."
-        raise InvalidArgumentError(msg)
-    return int(value)

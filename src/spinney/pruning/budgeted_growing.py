@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from spinney.forest import LEAF, Forest
 from spinney.pruning.budgeted_kernels import follow_rows, grow_tree
 from spinney.pruning.costs import Purchases
-from spinney.pruning.lazy import cost_of
 
 
 class Tree(NamedTuple):
@@ -34,7 +33,7 @@ class Tree(NamedTuple):
 
 
 def single_leaf(counts: NDArray[np.int64]) -> Tree:
-    """Return a tree that looks at no feature, for rows of these numbers by class."""
+    """Return a tree that uses no feature, for rows of these numbers by class."""
     nothing = np.full(1, LEAF, dtype=np.int32)
     return Tree(nothing, np.zeros(1), nothing, nothing, counts.reshape(1, -1))
 
@@ -120,45 +119,12 @@ def take_within_budget(
     mean_costs: list[float] = []
     used = np.zeros(X.shape, dtype=bool)
     for tree in trees:
-        mark_used(X, tree, used)
-        mean_costs.append(float(cost_of(used, purchases).mean()))
+        follow_rows(X, tree.feature, tree.cut, tree.left, tree.right, used)
+        mean_costs.append(float(purchases.cost_of(used).mean()))
         if mean_costs[-1] > budget:
             break
         taken.append(tree)
     return taken, np.array(mean_costs)
-
-
-def mark_used(
-    X: NDArray[np.float32], trees: Tree | Forest, used: NDArray[np.bool_]
-) -> None:
-    """Mark the features that each row meets in a tree or a forest.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features), dtype=float32
-        Rows, all numbers finite.
-    trees : Tree or Forest
-        A tree, or a forest of such trees.
-    used : ndarray of shape (n_rows, n_features), dtype=bool
-        Set where a row meets a feature; other places stay as they are.
-    """
-    if isinstance(trees, Tree):
-        cut, roots = trees.cut, np.zeros(1, dtype=np.int64)
-    else:
-        cut, roots = trees.threshold, trees.tree_offsets[:-1]
-    # Numba compiles anew for arrays that can be written to, and those of a forest
-    # cannot: so none of them can.
-    X, feature, cut, left, right, roots = (
-        _read_only(array)
-        for array in (X, trees.feature, cut, trees.left, trees.right, roots)
-    )
-    follow_rows(X, feature, cut, left, right, roots, used)
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def assemble(

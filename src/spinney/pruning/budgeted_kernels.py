@@ -1,8 +1,7 @@
 """Kernels that grow trees on a feature budget, and that follow rows through them.
 
 Every kernel takes validated, C-contiguous arrays and checks nothing: validation is
-the caller's task. All of them live in this one file because Numba's on-disk cache does
-not notice a change in a function imported from another file.
+the caller's task.
 
 The impurity of a set of rows counts pairs of rows with different classes. With a
 threshold ``a`` it is the sum over the pairs of classes of
@@ -75,8 +74,9 @@ def _best_threshold(
     """Return the least impurity of the worse child, and where to cut for it.
 
     `rows[start:end]` are in the order of `values`. `left` must be zero and `right` the
-    counts of all rows; both are overwritten. The place is where the right child begins,
-    or -1 if no cut is below `limit`. The first of equally good cuts is taken.
+    counts of all rows; both are overwritten. What is returned second is where the right
+    child begins in `rows`, or -1 if no cut is below `limit`. The first of equally good
+    cuts is taken.
     """
     n_left = 0
     n_right = 0
@@ -84,7 +84,7 @@ def _best_threshold(
         n_right += right[label]
     impurity_left = 0
     impurity_right = impurity
-    place = -1
+    middle = -1
     value = values[rows[start]]
     for i in range(start, end - 1):
         row = rows[i]
@@ -112,11 +112,11 @@ def _best_threshold(
             worse = max(impurity_left, impurity_right)
             if worse < limit:
                 limit = worse
-                place = i + 1
+                middle = i + 1
             # More rows never make the left child purer: no later cut is better.
             if impurity_left >= limit:
                 break
-    return limit, place
+    return limit, middle
 
 
 @kernel
@@ -202,12 +202,12 @@ def grow_tree(
             n_drawn += 1
     ordered = np.empty((n_features, n_drawn), dtype=np.int32)
     for f in range(n_features):
-        place = 0
+        n_taken = 0
         for i in range(n_rows):
             row = sorted_rows[f, i]
             if weights[row] > 0:
-                ordered[f, place] = row
-                place += 1
+                ordered[f, n_taken] = row
+                n_taken += 1
 
     # Every leaf has a row of its own. Memory that stays unwritten costs nothing.
     most = 2 * n_drawn - 1
@@ -249,7 +249,7 @@ def grow_tree(
         best_feature = LEAF
         best_risk = np.inf
         best_worse = impurity
-        best_place = -1
+        best_middle = -1
         first_live = n_constant[node]
         for j in range(first_live, n_features):
             f = features[j]
@@ -266,7 +266,7 @@ def grow_tree(
             for label in range(n_classes):
                 in_left[label] = 0
                 in_right[label] = counts[node, label]
-            worse, place = _best_threshold(
+            worse, middle = _best_threshold(
                 values,
                 rows,
                 start,
@@ -279,7 +279,7 @@ def grow_tree(
                 in_left,
                 in_right,
             )
-            if place < 0:
+            if middle < 0:
                 continue
             risk = costs[f] / (impurity - worse)
             if risk < best_risk or (
@@ -289,13 +289,13 @@ def grow_tree(
                 best_feature = f
                 best_risk = risk
                 best_worse = worse
-                best_place = place
+                best_middle = middle
         if best_feature < 0:
             continue
 
         rows = ordered[best_feature]
-        below = np.float64(columns[best_feature, rows[best_place - 1]])
-        above = np.float64(columns[best_feature, rows[best_place]])
+        below = np.float64(columns[best_feature, rows[best_middle - 1]])
+        above = np.float64(columns[best_feature, rows[best_middle]])
         feature[node] = best_feature
         cut[node] = below + (above - below) / 2.0
         left[node], right[node] = n_nodes, n_nodes + 1
@@ -303,13 +303,13 @@ def grow_tree(
             feature[child], cut[child] = LEAF, 0.0
             left[child], right[child] = LEAF, LEAF
             n_constant[child] = first_live
-        starts[n_nodes], ends[n_nodes] = start, best_place
-        starts[n_nodes + 1], ends[n_nodes + 1] = best_place, end
-        for i in range(start, best_place):
+        starts[n_nodes], ends[n_nodes] = start, best_middle
+        starts[n_nodes + 1], ends[n_nodes + 1] = best_middle, end
+        for i in range(start, best_middle):
             row = rows[i]
             goes_left[row] = True
             counts[n_nodes, labels[row]] += weights[row]
-        for i in range(best_place, end):
+        for i in range(best_middle, end):
             goes_left[rows[i]] = False
         for label in range(n_classes):
             counts[n_nodes + 1, label] = counts[node, label] - counts[n_nodes, label]
@@ -341,27 +341,23 @@ def follow_rows(
     cut: Numbers,
     left: Indices,
     right: Indices,
-    roots: Counts,
     used: Flags,
 ) -> None:
-    """Mark the features that each row meets on its way through the trees.
+    """Mark the features that each row meets on its way through a tree.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features), dtype=float32
         Rows without missing values.
     feature, cut, left, right : ndarray of shape (n_nodes,)
-        The trees, all nodes of which compare.
-    roots : ndarray of shape (n_trees,), dtype=int64
-        Where each tree begins.
+        The tree, the root first. All of its nodes compare.
     used : ndarray of shape (n_rows, n_features), dtype=bool
-        Set where a row meets a feature; other places stay as they are.
+        Set where a row meets a feature; other entries stay as they are.
     """
     for r in range(X.shape[0]):
-        for root in roots:
-            node = root
+        node = 0
+        f = feature[node]
+        while f >= 0:
+            used[r, f] = True
+            node = left[node] if X[r, f] <= cut[node] else right[node]
             f = feature[node]
-            while f >= 0:
-                used[r, f] = True
-                node = left[node] if X[r, f] <= cut[node] else right[node]
-                f = feature[node]

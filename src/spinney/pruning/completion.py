@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.pruning.frontier import Chain
+from spinney.pruning.chain import Chain
 from spinney.pruning.kernels import best_closure
 from spinney.pruning.linear import solve_budget
 from spinney.pruning.problem import Splits
@@ -64,7 +64,7 @@ def fill_budget(splits: Splits, chain: Chain, limit: int) -> Filled:
     gain, price = chain.gains[n_affordable - 1], chain.prices[n_affordable - 1]
     if n_affordable == len(chain.prices) or price == limit:
         return Filled(node, gain, gain)
-    # On the hull between two corners; gains are whole numbers.
+    # On the hull between two corners; gains are integers.
     bound = gain + int(chain.steps[n_affordable - 1].ratio * (limit - price))
     best = Filled(node, gain, bound)
     if splits.n_splits + splits.n_groups + len(splits.group_splits) <= SMALL:

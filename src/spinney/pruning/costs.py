@@ -1,11 +1,11 @@
-"""What features cost: checked, by item, and as whole numbers."""
+"""What features cost: checked, by item, and as integers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd, lcm
 from numbers import Integral, Real
 from typing import Any
 
@@ -34,7 +34,7 @@ class Purchases:
     cost : ndarray of shape (n_items,), dtype=float64
         Cost of each item.
     price : ndarray of shape (n_items,), dtype=int64
-        The same as whole numbers of `unit`.
+        The same in integer multiples of `unit`.
     unit : Fraction
         Cost of a price of 1.
     """
@@ -44,8 +44,43 @@ class Purchases:
     price: NDArray[np.int64]
     unit: Fraction
 
+    @property
+    def column_cost(self) -> NDArray[np.float64]:
+        """Cost of each column, where columns bought together each have the full one."""
+        return self.cost[self.item_of_column]
 
-def whole_numbers(
+    def cost_of(self, bought: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return what each row pays for its features.
+
+        Parameters
+        ----------
+        bought : ndarray of shape (n_rows, n_columns), dtype=bool
+            Which features each row buys. Those that are bought together are paid for
+            once.
+        """
+        cost = np.zeros(len(bought))
+        for item, each in enumerate(self.cost):
+            columns = np.flatnonzero(self.item_of_column == item)
+            cost += each * bought[:, columns].any(axis=1)
+        return cost
+
+
+def is_amount(value: Any, infinite: bool = False) -> bool:
+    """Whether this is a number that is not negative, and finite if it must be.
+
+    Parameters
+    ----------
+    value : object
+        What was passed.
+    infinite : bool, default=False
+        Whether infinity will do.
+    """
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    return 0.0 <= float(value) < math.inf or (infinite and float(value) == math.inf)
+
+
+def integer_multiples(
     values: NDArray[np.float64], resolution: int = RESOLUTION
 ) -> tuple[NDArray[np.int64], Fraction]:
     """Return numbers as multiples of a unit, exactly where that is possible.
@@ -73,12 +108,12 @@ def whole_numbers(
     simple = [Fraction(v).limit_denominator(MAX_DENOMINATOR) for v in distinct]
     common = 1
     for value, fraction in zip(distinct, simple, strict=True):
-        common = lcm(common, fraction.denominator)
+        common = math.lcm(common, fraction.denominator)
         if float(fraction) != value or common > MAX_DENOMINATOR:
             break
     else:
         scaled = [int(fraction * common) for fraction in simple]
-        divisor = gcd(*scaled)
+        divisor = math.gcd(*scaled)
         if scaled[-1] // divisor <= MAX_DENOMINATOR:
             table = np.array([number // divisor for number in scaled], dtype=np.int64)
             exact = table[np.searchsorted(distinct, values)]
@@ -108,56 +143,57 @@ def purchases_for(
     feature_groups : None or mapping
         From the name of a group to the columns that are bought together.
     """
-    places = {name: place for place, name in enumerate(names or ())}
-    if len(places) != len(names or ()):
-        places = {}  # names that occur twice name nothing
+    names = () if names is None else names
+    index_of = {name: index for index, name in enumerate(names)}
+    if len(index_of) != len(names):
+        index_of = {}  # names that occur twice name nothing
     item_of_column = np.arange(n_columns, dtype=np.int64)
     group_of: dict[int, Any] = {}
     first_of: dict[Any, int] = {}
     for group, columns in _groups(feature_groups):
         for column in columns:
-            place = _column(column, places, n_columns, f"group {group!r} of ")
-            if place in group_of:
+            index = _column(column, index_of, n_columns, f"group {group!r} of ")
+            if index in group_of:
                 msg = (
                     f"feature_groups must name each column once, but column "
-                    f"{column!r} is in {group_of[place]!r} and in {group!r}. Put it "
+                    f"{column!r} is in {group_of[index]!r} and in {group!r}. Put it "
                     "into one of them."
                 )
                 raise InvalidArgumentError(msg)
-            group_of[place] = group
-            first_of.setdefault(group, place)
-            item_of_column[place] = first_of[group]
+            group_of[index] = group
+            first_of.setdefault(group, index)
+            item_of_column[index] = first_of[group]
     if isinstance(feature_costs, Mapping):
         costs = np.ones(n_columns)
         for key, cost in feature_costs.items():
-            place = (
+            index = (
                 first_of[key]
                 if key in first_of
-                else _column(key, places, n_columns, "feature_costs, ")
+                else _column(key, index_of, n_columns, "feature_costs, ")
             )
-            if key not in first_of and place in group_of:
+            if key not in first_of and index in group_of:
                 msg = (
                     f"feature_costs names column {key!r}, which is bought together "
-                    f"with others as {group_of[place]!r}. Give the cost of the group: "
-                    f"{{{group_of[place]!r}: ...}}."
+                    f"with others as {group_of[index]!r}. Give the cost of the group: "
+                    f"{{{group_of[index]!r}: ...}}."
                 )
                 raise InvalidArgumentError(msg)
-            costs[item_of_column == place] = _cost(cost, repr(key))
+            costs[item_of_column == index] = _cost(cost, repr(key))
     elif feature_costs is None:
         costs = np.ones(n_columns)
     else:
         costs = _cost_vector(feature_costs, n_columns)
-        for place, group in group_of.items():
-            if costs[place] != costs[first_of[group]]:
+        for index, group in group_of.items():
+            if costs[index] != costs[first_of[group]]:
                 msg = (
                     f"feature_costs must be equal for columns that are bought "
-                    f"together, got {costs[first_of[group]]:g} and {costs[place]:g} "
+                    f"together, got {costs[first_of[group]]:g} and {costs[index]:g} "
                     f"in group {group!r}. Give each of them the cost of the group."
                 )
                 raise InvalidArgumentError(msg)
     items, item_of_column = np.unique(item_of_column, return_inverse=True)
     cost = costs[items]
-    price, unit = whole_numbers(cost)
+    price, unit = integer_multiples(cost)
     return Purchases(item_of_column.astype(np.int64), cost, price, unit)
 
 
@@ -182,10 +218,10 @@ def _groups(feature_groups: Any) -> Iterable[tuple[Any, list[Any]]]:
         yield group, list(columns)
 
 
-def _column(key: Any, places: dict[str, int], n_columns: int, where: str) -> int:
-    """Return the place of a column given by name or number."""
-    if isinstance(key, str) and key in places:
-        return places[key]
+def _column(key: Any, index_of: dict[str, int], n_columns: int, where: str) -> int:
+    """Return the index of a column given by name or number."""
+    if isinstance(key, str) and key in index_of:
+        return index_of[key]
     if isinstance(key, Integral) and not isinstance(key, bool):
         if 0 <= int(key) < n_columns:
             return int(key)
@@ -193,9 +229,9 @@ def _column(key: Any, places: dict[str, int], n_columns: int, where: str) -> int
             f"{where}column {int(key)}: columns are numbered from 0 to {n_columns - 1}."
         )
         raise InvalidArgumentError(msg)
-    if places:
-        known = ", ".join(map(repr, sorted(places)[:8]))
-        more = ", ..." if len(places) > 8 else ""
+    if index_of:
+        known = ", ".join(map(repr, sorted(index_of)[:8]))
+        more = ", ..." if len(index_of) > 8 else ""
         hint = f"The columns are {known}{more}."
     else:
         hint = (
@@ -224,8 +260,7 @@ def _cost_vector(feature_costs: Any, n_columns: int) -> NDArray[np.float64]:
 
 def _cost(cost: Any, what: str) -> float:
     """Return one cost as a float, or say what is wrong with it."""
-    is_number = isinstance(cost, Real) and not isinstance(cost, bool)
-    if not is_number or not 0.0 <= float(cost) < np.inf:
+    if not is_amount(cost):
         msg = (
             "feature_costs must not be negative, NaN or infinite, got "
             f"{cost!r} for {what}. Leave a column that must not be bought out of "

@@ -76,25 +76,18 @@ class _Columns:
 def solve_dantzig_wolfe(
     splits: Splits, ratio: Fraction, *, n_jobs: int | None = None, gap: float = 1e-9
 ) -> NDArray[np.bool_]:
-    """Return the splits that maximise ``gain - ratio * price``, by decomposition.
+    """Solve by decomposition, as a `Solver`; any choice if several are equally good.
 
     Parameters
     ----------
-    splits : Splits
-        What there is to choose.
-    ratio : Fraction
-        Gain that a unit of price is worth, not negative.
+    splits, ratio
+        As every `Solver` takes them.
     n_jobs : int or None, default=None
         Number of jobs of joblib, for the trees; they run with the backend that is
         set by ``joblib.parallel_config``.
     gap : float, default=1e-9
         Stop when the value is proven to be this close to the optimum, relative to
         the gain of all splits. There is a warning if that is not reached.
-
-    Returns
-    -------
-    kept : ndarray of shape (n_splits,), dtype=bool
-        Splits to keep. Any of them if several choices are equally good.
     """
     found = decompose(splits, ratio, n_jobs=n_jobs, gap=gap)
     if found.bound - found.value > gap * _scale(splits):
@@ -110,13 +103,7 @@ def solve_dantzig_wolfe(
 def decompose(
     splits: Splits, ratio: Fraction, *, n_jobs: int | None, gap: float
 ) -> Outcome:
-    """Do the work of `solve_dantzig_wolfe`, and tell how far it came.
-
-    Parameters
-    ----------
-    splits, ratio, n_jobs, gap
-        As there.
-    """
+    """Do the work of `solve_dantzig_wolfe`, and tell how far it came."""
     if splits.n_splits == 0:
         return Outcome(np.zeros(0, dtype=np.bool_), 0.0, 0.0, 0)
     blocks = _blocks(splits.parent)
@@ -136,18 +123,18 @@ def decompose(
     n_rounds = 0
     while True:
         net = own - np.bincount(splits.group_splits, prices, splits.n_splits)
-        answers = workers(
-            delayed(_prune_tree)(parent, net[places]) for places, parent in blocks
+        pruned = workers(
+            delayed(_prune_tree)(parent, net[indices]) for indices, parent in blocks
         )
-        total = sum(value for _, value in answers)
+        total = sum(value for _, value in pruned)
         if total < bound:
             bound, steady = total, prices
         is_new = False
         priced = np.zeros(splits.n_splits, dtype=np.bool_)
-        for number, (kept, _) in enumerate(answers):
-            places = blocks[number][0][kept]
-            priced[places] = True
-            is_new |= columns.add(number, places, float(own[places].sum()))
+        for number, (kept, _) in enumerate(pruned):
+            indices = blocks[number][0][kept]
+            priced[indices] = True
+            is_new |= columns.add(number, indices, float(own[indices].sum()))
         mixture, duals = _solve_master(splits, columns, group, group_value)
         n_rounds += 1
         for candidate in (priced, best_level(splits, mixture, ratio)):
@@ -170,16 +157,16 @@ def _scale(splits: Splits) -> float:
 def _blocks(
     parent: NDArray[np.int32],
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int32]]]:
-    """Return for each tree the places of its splits, and parents among these."""
+    """Return for each tree the indices of its splits, and parents among these."""
     root = np.arange(len(parent))
     for split in np.flatnonzero(parent >= 0):
         root[split] = root[parent[split]]
     blocks = []
     order = np.argsort(root, kind="stable")
-    for places in np.split(order, np.flatnonzero(np.diff(root[order])) + 1):
-        above = np.searchsorted(places, parent[places])
-        local = np.where(parent[places] >= 0, above, -1).astype(np.int32)
-        blocks.append((places, local))
+    for indices in np.split(order, np.flatnonzero(np.diff(root[order])) + 1):
+        above = np.searchsorted(indices, parent[indices])
+        local = np.where(parent[indices] >= 0, above, -1).astype(np.int32)
+        blocks.append((indices, local))
     return blocks
 
 
@@ -198,7 +185,7 @@ def _solve_master(
     group: NDArray[np.int64],
     group_value: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mix the columns in the best way.
+    """Mix the columns so that they gain the most.
 
     Returns
     -------
@@ -234,7 +221,7 @@ def _solve_master(
     )
     objective = np.concatenate([-np.array(columns.value), group_value])
     scale = max(float(np.abs(objective).max()), 1e-300)
-    answer = linprog(
+    solution = linprog(
         objective / scale,
         A_ub=needs if len(binding) else None,
         b_ub=np.zeros(len(binding)) if len(binding) else None,
@@ -243,10 +230,10 @@ def _solve_master(
         bounds=(0.0, None),
         method="highs",
     )
-    if answer.status != 0:
-        msg = f"HiGHS found no solution of the master programme: {answer.message}"
+    if solution.status != 0:
+        msg = f"HiGHS found no solution of the master programme: {solution.message}"
         raise RuntimeError(msg)
     duals = np.zeros(len(group))
     if len(binding):
-        duals[binding] = np.maximum(-answer.ineqlin.marginals, 0.0) * scale
-    return member @ answer.x[:n_columns], duals
+        duals[binding] = np.maximum(-solution.ineqlin.marginals, 0.0) * scale
+    return member @ solution.x[:n_columns], duals

@@ -1,156 +1,145 @@
-"""All supported trade-offs between cost and error, by recursion.
-
-The best splits at a larger trade-off are among those at a smaller one. So two
-solutions, one inside the other, leave open only the splits between them. At the
-trade-off where both are equally good either nothing is better, and it is a breakpoint
-between neighbours, or the best solution there lies between the two and parts the
-question in half. All numbers are integers, and breakpoints are exact fractions.
-"""
+"""The frontier as a table that people can read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.pruning.kernels import best_closure
-from spinney.pruning.problem import Splits
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-Solver = Callable[[Splits, Fraction], NDArray[np.bool_]]
-Progress = Callable[[float], None]
-
-
-@dataclass(frozen=True)
-class Step:
-    """What a solution on the frontier has beyond the next smaller one.
-
-    Parameters
-    ----------
-    ratio : Fraction
-        Gain per unit of price at which both are equally good.
-    node : ndarray, dtype=int64
-        Nodes of the splits that are given up at once.
-    gain, price : int
-        Their gain, and their price beyond what the smaller solution pays.
-    """
-
-    ratio: Fraction
-    node: NDArray[np.int64]
-    gain: int
-    price: int
+# Longer tables are shown with their first and last lines only.
+SHOWN_LINES = 20
 
 
-@dataclass(frozen=True)
-class Chain:
-    """Solutions that lie inside one another, from the smallest to the largest.
+class FrontierPoint(NamedTuple):
+    """One pruned forest on the frontier."""
+
+    trade_off: float
+    cost: float
+    error: float
+    ensemble_error: float
+    n_nodes: int
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Frontier:
+    """All supported trade-offs between feature cost and error.
+
+    Points are sorted from the largest forest to the smallest; each forest lies inside
+    the one before it. ``frontier[i]`` is a point, and ``frontier.cost`` the column of
+    all costs.
 
     Parameters
     ----------
-    base : ndarray, dtype=int64
-        Nodes of the splits that are kept at any trade-off, because they cost nothing.
-    base_gain : int
-        Their gain.
-    steps : list of Step
-        What the next larger solution has in addition, ratios falling.
+    trade_off : ndarray of shape (n_points,)
+        The smallest trade-off (error given for a unit of cost) at which the forest is
+        the best one; it stays so up to the trade-off of the next point.
+    cost : ndarray of shape (n_points,)
+        Mean feature cost of a row.
+    error : ndarray of shape (n_points,)
+        Mean error of a single tree: what is minimised.
+    ensemble_error : ndarray of shape (n_points,)
+        Error of the forest as a whole.
+    n_nodes : ndarray of shape (n_points,)
+        Number of nodes of the forest, leaves included.
+    breakpoints : tuple of Fraction
+        `trade_off` exactly; as floats they are rounded up.
     """
 
-    base: NDArray[np.int64]
-    base_gain: int
-    steps: list[Step]
+    trade_off: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    error: NDArray[np.float64]
+    ensemble_error: NDArray[np.float64]
+    n_nodes: NDArray[np.int64]
+    breakpoints: tuple[Fraction, ...]
 
-    @property
-    def gains(self) -> list[int]:
-        """Gain of each solution, from the smallest to the largest."""
-        return _running([self.base_gain, *(step.gain for step in self.steps)])
+    def __post_init__(self) -> None:
+        for name in FrontierPoint._fields:
+            getattr(self, name).flags.writeable = False
 
-    @property
-    def prices(self) -> list[int]:
-        """Price of each solution, from the smallest to the largest."""
-        return _running([0, *(step.price for step in self.steps)])
+    def __len__(self) -> int:
+        return len(self.cost)
 
+    def __getitem__(self, index: int) -> FrontierPoint:
+        columns = (getattr(self, name)[index] for name in FrontierPoint._fields)
+        return FrontierPoint(*(column.item() for column in columns))
 
-def _running(numbers: list[int]) -> list[int]:
-    """Return running sums."""
-    sums = []
-    total = 0
-    for number in numbers:
-        total += number
-        sums.append(total)
-    return sums
+    def __iter__(self) -> Iterator[FrontierPoint]:
+        return (self[index] for index in range(len(self)))
 
+    def __repr__(self) -> str:
+        lines = [f"{'':>5}" + "".join(f"{name:>16}" for name in FrontierPoint._fields)]
+        hidden = len(self) - SHOWN_LINES
+        for index in range(len(self)):
+            if hidden > 0 and index == SHOWN_LINES // 2:
+                lines.append(f"{'...':>5}   ({hidden} more)")
+            if hidden > 0 and SHOWN_LINES // 2 <= index < SHOWN_LINES // 2 + hidden:
+                continue
+            *numbers, n_nodes = self[index]
+            cells = [f"{number:>16.6g}" for number in numbers]
+            lines.append(f"{index:>5}" + "".join(cells) + f"{n_nodes:>16,}")
+        return "\n".join(lines)
 
-def find_chain(
-    splits: Splits,
-    solve: Solver,
-    *,
-    progress: Progress | None = None,
-) -> Chain:
-    """Return all supported solutions, from the cheapest to the one with most gain.
+    def to_dict(self) -> dict[str, NDArray]:
+        """Return the columns by name, as data frames take them.
 
-    Parameters
-    ----------
-    splits : Splits
-        What there is to choose.
-    solve : callable
-        ``solve(splits, ratio)`` returns the splits that maximise
-        ``gain - ratio * price``, the smallest set of them.
-    progress : callable, optional
-        Called with the share of the splits that are settled.
+        Returns
+        -------
+        columns : dict of ndarray
+            `trade_off`, `cost`, `error`, `ensemble_error` and `n_nodes`.
+        """
+        return {name: getattr(self, name) for name in FrontierPoint._fields}
 
-    Returns
-    -------
-    chain : Chain
-        The solutions.
-    """
-    everything = np.ones(splits.n_splits, dtype=np.bool_)
-    kept = best_closure(splits.parent, splits.gain, everything)[0]
-    if not kept.all():
-        splits = splits.inside(kept)
-    base = _free_of_charge(splits)
-    steps: list[Step] = []
-    stack = [splits.outside(base)]
-    n_settled = 0
-    while stack:
-        piece = stack.pop()
-        if piece.n_splits == 0:
-            continue
-        ratio = Fraction(piece.total_gain, piece.total_price)
-        between = solve(piece, ratio)
-        better = piece.gain_of(between) - ratio * piece.price_of(between) > 0
-        if better:
-            stack += [piece.inside(between), piece.outside(between)]
-        else:
-            gain, price = piece.total_gain, piece.total_price
-            steps.append(Step(ratio, piece.node, gain, price))
-            n_settled += piece.n_splits
-        if progress is not None:
-            progress(n_settled / splits.n_splits)
-    return Chain(splits.node[base], splits.gain_of(base), _joined(steps))
+    def index_for_budget(self, budget: float) -> int:
+        """Return the index of the point with the least error that a budget allows.
 
+        Parameters
+        ----------
+        budget : float
+            Mean feature cost of a row, not negative.
 
-def _joined(steps: list[Step]) -> list[Step]:
-    """Sort steps by falling ratio, and take those with the same ratio as one.
+        Returns
+        -------
+        index : int
+            Index of the point.
+        """
+        return int(np.argmax(self.cost <= budget))
 
-    A solver that does not return the smallest of several best solutions may part
-    what belongs together.
-    """
-    joined: list[Step] = []
-    for step in sorted(steps, key=lambda step: step.ratio, reverse=True):
-        if joined and joined[-1].ratio == step.ratio:
-            last = joined.pop()
-            node = np.concatenate([last.node, step.node])
-            step = Step(
-                step.ratio, node, last.gain + step.gain, last.price + step.price
-            )
-        joined.append(step)
-    return joined
+    def index_for_trade_off(self, trade_off: float | Fraction) -> int:
+        """Return the index of the best point at a trade-off, the smaller one if tied.
 
+        Parameters
+        ----------
+        trade_off : float or Fraction
+            Error given for a unit of cost, not negative.
 
-def _free_of_charge(splits: Splits) -> NDArray[np.bool_]:
-    """Return the splits that are worth keeping at any price, as they need nothing."""
-    free = splits.price == 0
-    free[splits.group_splits] = False
-    return best_closure(splits.parent, splits.gain, free)[0]
+        Returns
+        -------
+        index : int
+            Index of the point.
+        """
+        exact = Fraction(trade_off)
+        return sum(breakpoint <= exact for breakpoint in self.breakpoints) - 1
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw both errors over the cost; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            Where it was drawn.
+        """
+        from spinney.pruning.plotting import plot_frontier
+
+        return plot_frontier(self, ax)

@@ -1,10 +1,9 @@
-"""Features on demand: a forest that asks for values only when a tree needs them."""
+"""Features on demand: a forest that buys values only when a tree needs them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
 from spinney.forest.rows import as_rows
+from spinney.ordering.checks import check_count
 from spinney.pruning.costs import Purchases, purchases_for
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ CATEGORY_RULES = ("truncate", "floor", "exact")  # in the order of the kernel's 
 
 @dataclass(frozen=True, eq=False)
 class LazyPrediction:
-    """Answers of a forest, and what was bought for them.
+    """Predictions of a forest, and what was bought for them.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class LazyPrediction:
     bought : ndarray of shape (n_rows, n_features), dtype=bool
         Which features were bought for which rows.
     n_calls : int
-        How often the values of a feature were asked for.
+        How often `fetch` was called.
     """
 
     labels: NDArray[Any]
@@ -57,7 +57,7 @@ def predict_lazily(
     finite_only: bool = False,
     n_jobs: int | None = None,
 ) -> LazyPrediction:
-    """Answer rows whose features are bought one by one, as the trees need them.
+    """Predict rows whose features are bought one by one, as the trees need them.
 
     All rows go down all trees at once, each as far as its features are known. Then the
     feature that the most rows wait for is bought for all of them in one call, and they
@@ -72,7 +72,7 @@ def predict_lazily(
     fetch : callable
         ``fetch(feature, rows)`` returns the values of one feature (an int, the number
         of the column) for some rows (an ascending array of row numbers), in the order
-        of `rows`. It is asked at most once for any feature of any row.
+        of `rows`. It is called at most once for any feature of any row.
     n_rows : int
         Number of rows; they are called 0 to ``n_rows - 1``.
     purchases : Purchases, optional
@@ -80,12 +80,12 @@ def predict_lazily(
     finite_only : bool, default=False
         Refuse NaN and infinite values, instead of treating them as the forest does.
     n_jobs : int or None, default=None
-        Number of threads that put the answers together; None means one, -1 all cores.
+        Number of threads that predict in the end; None means one, -1 all cores.
 
     Returns
     -------
     prediction : LazyPrediction
-        The answers, the same as ``forest.predict`` gives, and what they cost.
+        The labels that ``forest.predict`` gives, and what they cost.
 
     Raises
     ------
@@ -97,33 +97,17 @@ def predict_lazily(
     if purchases is None:
         purchases = purchases_for(forest.n_features, forest.feature_names, None, None)
     X, bought, n_calls = _buy(forest, fetch, n_rows, finite_only)
+    rows = forest.engine.rows(X)
     probabilities = None
     if forest.classes is not None:
-        probabilities = forest.predict_proba(X, n_jobs)
+        probabilities = forest.predict_proba(rows, n_jobs)
     return LazyPrediction(
-        labels=forest.predict(X, n_jobs),
+        labels=forest.predict(rows, n_jobs),
         probabilities=probabilities,
-        cost=cost_of(bought, purchases),
+        cost=purchases.cost_of(bought),
         bought=bought,
         n_calls=n_calls,
     )
-
-
-def cost_of(bought: NDArray[np.bool_], purchases: Purchases) -> NDArray[np.float64]:
-    """Return what each row pays for its features.
-
-    Parameters
-    ----------
-    bought : ndarray of shape (n_rows, n_features), dtype=bool
-        Which features each row buys.
-    purchases : Purchases
-        What they cost. Features that are bought together are paid for once.
-    """
-    cost = np.zeros(len(bought))
-    for item, each in enumerate(purchases.cost):
-        columns = np.flatnonzero(purchases.item_of_column == item)
-        cost += each * bought[:, columns].any(axis=1)
-    return cost
 
 
 def _check_arguments(fetch: Any, n_rows: Any) -> None:
@@ -134,12 +118,7 @@ def _check_arguments(fetch: Any, n_rows: Any) -> None:
             "their values."
         )
         raise InvalidArgumentError(msg)
-    if isinstance(n_rows, bool) or not isinstance(n_rows, Integral) or n_rows < 0:
-        msg = (
-            f"n_rows must be an integer of at least 0, got {n_rows!r}. Pass how many "
-            "rows are to be answered."
-        )
-        raise InvalidArgumentError(msg)
+    check_count("n_rows", n_rows, 0)
 
 
 def _buy(
@@ -147,7 +126,7 @@ def _buy(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], int]:
     """Return rows as far as they were bought, which values were, and in how many calls.
 
-    The other values are zero, and no tree looks at them.
+    The other values are zero, and no tree compares them.
     """
     from spinney.pruning.lazy_kernels import walk_on
 
@@ -156,11 +135,11 @@ def _buy(
     bought = np.zeros(shape, dtype=bool)
     waits = np.zeros(shape[::-1], dtype=bool)
     n_waiting = np.zeros(forest.n_features, dtype=np.int64)
-    place = np.empty((shape[0], forest.n_trees), dtype=np.int32)
-    place[:] = forest.tree_offsets[:-1]
+    at_node = np.empty((shape[0], forest.n_trees), dtype=np.int32)
+    at_node[:] = forest.tree_offsets[:-1]
     nodes = _nodes_of(forest)
     n_calls = 0
-    walk_on(np.arange(shape[0]), X, bought, nodes, place, waits, n_waiting)
+    walk_on(np.arange(shape[0]), X, bought, nodes, at_node, waits, n_waiting)
     while n_waiting.any():
         feature = int(n_waiting.argmax())
         rows = np.flatnonzero(waits[feature])
@@ -169,7 +148,7 @@ def _buy(
         bought[rows, feature] = True
         waits[feature, rows] = False
         n_waiting[feature] = 0
-        walk_on(rows, X, bought, nodes, place, waits, n_waiting)
+        walk_on(rows, X, bought, nodes, at_node, waits, n_waiting)
     return X, bought, n_calls
 
 
@@ -183,7 +162,7 @@ def _fetched(
 ) -> NDArray[np.floating]:
     """Return the values of one feature, rounded as the forest rounds them."""
     try:
-        answer = fetch(feature, rows.copy())
+        fetched = fetch(feature, rows.copy())
     except Exception as error:
         error.add_note(
             f"Raised by fetch({feature}, rows) for {len(rows)} rows, after "
@@ -193,7 +172,7 @@ def _fetched(
         raise
     wanted = f"fetch({feature}, rows) must return {len(rows)} numbers, one per row"
     try:
-        values = np.asarray(answer)
+        values = np.asarray(fetched)
         if values.shape == rows.shape:
             values = as_rows(values[:, None], 1, np.dtype(forest.input_dtype))[:, 0]
     except (TypeError, ValueError) as error:

@@ -42,7 +42,7 @@ class IP3:
 
 
 def paths(parent: NDArray[np.int32]) -> csr_matrix:
-    """Return a matrix with a 1 for each split and each split on the way to it.
+    """Return a matrix with a 1 for each split and each split on the path to it.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def build_ip3(splits: Splits, ratio: Fraction) -> IP3:
         Gain that a unit of price is worth.
     """
     n_splits, n_groups = splits.n_splits, splits.n_groups
-    way = paths(splits.parent)
+    path = paths(splits.parent)
     children = np.bincount(splits.parent[splits.parent >= 0], minlength=n_splits)
     above_leaf = np.repeat(np.arange(n_splits), 2 - np.minimum(children, 2))
     alone = np.flatnonzero(splits.price)
@@ -85,10 +85,10 @@ def build_ip3(splits: Splits, ratio: Fraction) -> IP3:
     equal = vstack(
         [
             hstack(
-                [way[above_leaf], eye_array(n_leaves), csr_matrix((n_leaves, n_needs))]
+                [path[above_leaf], eye_array(n_leaves), csr_matrix((n_leaves, n_needs))]
             ),
             hstack(
-                [way[first_use], csr_matrix((n_needs, n_leaves)), eye_array(n_needs)]
+                [path[first_use], csr_matrix((n_needs, n_leaves)), eye_array(n_needs)]
             ),
         ],
         format="csr",
@@ -98,44 +98,31 @@ def build_ip3(splits: Splits, ratio: Fraction) -> IP3:
     group = np.repeat(np.arange(n_groups), sizes)
     n_variables = equal.shape[1]
     first_need = n_splits + n_leaves
-    place = np.arange(len(shared))
+    row = np.arange(len(shared))
     at_most = csr_matrix(
         (
             np.repeat([1.0, -1.0], len(shared)),
             (
-                np.concatenate([place, place]),
+                np.concatenate([row, row]),
                 np.concatenate([first_need + shared, first_need + n_needs + group]),
             ),
         ),
         (len(shared), n_variables),
     )
     cost = np.zeros(n_variables)
-    cost[:n_splits] = way.T @ splits.gain  # of all splits that go with this one
+    cost[:n_splits] = path.T @ splits.gain  # of all splits that go with this one
     cost[first_need : first_need + len(alone)] = float(ratio) * splits.price[alone]
     cost[first_need + n_needs :] = float(ratio) * splits.group_price
     return IP3(cost, equal, at_most, float(splits.total_gain))
 
 
 def solve_lp(splits: Splits, ratio: Fraction) -> NDArray[np.bool_]:
-    """Return the splits that maximise ``gain - ratio * price``, by the paper's LP.
-
-    Parameters
-    ----------
-    splits : Splits
-        What there is to choose.
-    ratio : Fraction
-        Gain that a unit of price is worth, not negative.
-
-    Returns
-    -------
-    kept : ndarray of shape (n_splits,), dtype=bool
-        Splits to keep. Any of them if several choices are equally good.
-    """
+    """Solve the paper's LP, as a `Solver`; any choice if several are equally good."""
     if splits.n_splits == 0:
         return np.zeros(0, dtype=np.bool_)
     programme = build_ip3(splits, ratio)
     scale = max(float(np.abs(programme.cost).max()), 1e-300)
-    answer = linprog(
+    solution = linprog(
         programme.cost / scale,
         A_ub=programme.at_most if programme.at_most.shape[0] else None,
         b_ub=np.zeros(programme.at_most.shape[0]) if splits.n_groups else None,
@@ -144,10 +131,10 @@ def solve_lp(splits: Splits, ratio: Fraction) -> NDArray[np.bool_]:
         bounds=(0.0, None),
         method="highs",
     )
-    if answer.status != 0:
-        msg = f"HiGHS found no solution: {answer.message}"
+    if solution.status != 0:
+        msg = f"HiGHS found no solution: {solution.message}"
         raise RuntimeError(msg)
-    share = 1.0 - paths(splits.parent) @ answer.x[: splits.n_splits]
+    share = 1.0 - paths(splits.parent) @ solution.x[: splits.n_splits]
     return best_level(splits, share, ratio)
 
 
@@ -220,7 +207,7 @@ def solve_budget(
     constraints = [LinearConstraint(price[None, :], ub=limit)]
     if len(tail):
         constraints.append(LinearConstraint(implied, ub=0.0))
-    answer = milp(
+    solution = milp(
         -gain.astype(np.float64),
         constraints=constraints,
         # What is needed is bought whole as soon as the splits are whole.
@@ -228,10 +215,10 @@ def solve_budget(
         bounds=Bounds(0.0, 1.0),
         options={"time_limit": seconds, "mip_rel_gap": 0.0},
     )
-    if answer.x is None:
+    if solution.x is None:
         return None
-    kept = answer.x[:n_splits] > 0.5
+    kept = solution.x[:n_splits] > 0.5
     if splits.price_of(kept) > limit:
         return None
-    # Gains are whole numbers; HiGHS may be off by a millionth.
-    return kept, int(np.floor(-answer.mip_dual_bound + 1e-6))
+    # Gains are integers; HiGHS may be off by a millionth.
+    return kept, int(np.floor(-solution.mip_dual_bound + 1e-6))

@@ -30,7 +30,7 @@ def import_max_flow() -> Any:
 
 
 def capacities(splits: Splits, ratio: Fraction) -> tuple[NDArray, NDArray]:
-    """Return ``gain - ratio * price`` in whole numbers, for splits and groups.
+    """Return ``gain - ratio * price`` in integers, for splits and groups.
 
     Exact as long as the sums stay below 2**62. Beyond, `ratio` is replaced by the
     nearest fraction with a denominator small enough.
@@ -46,24 +46,12 @@ def capacities(splits: Splits, ratio: Fraction) -> tuple[NDArray, NDArray]:
 
 
 def solve_mincut(splits: Splits, ratio: Fraction) -> NDArray[np.bool_]:
-    """Return the splits that maximise ``gain - ratio * price``, the fewest if tied.
+    """Solve by a minimum cut, as a `Solver`; the fewest splits if there is a tie.
 
     The splits are one side of a minimum cut: the source pays out the gains, groups
     and losses drain into the sink, and arcs that cannot be cut lead from a split to
     the split above it and to the groups it needs. Of all minimum cuts the one with
     the smallest source side is taken.
-
-    Parameters
-    ----------
-    splits : Splits
-        What there is to choose.
-    ratio : Fraction
-        Gain that a unit of price is worth, not negative.
-
-    Returns
-    -------
-    kept : ndarray of shape (n_splits,), dtype=bool
-        Splits to keep.
     """
     net, group_net = capacities(splits, ratio)
     everything = np.ones(splits.n_splits, dtype=np.bool_)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from spinney.pruning.table import Frontier
+    from spinney.pruning.frontier import Frontier
 
 
 def plot_frontier(frontier: Frontier, ax: Axes | None = None) -> Axes:

@@ -18,14 +18,8 @@ from numpy.typing import NDArray
 
 from spinney.forest import LEAF, Forest
 from spinney.pruning.costs import Purchases
-from spinney.pruning.kernels import (
-    best_closure,
-    build_groups,
-    count_errors,
-    count_pairs,
-    describe_trees,
-    restrict_groups,
-)
+from spinney.pruning.group_kernels import build_groups, count_pairs, restrict_groups
+from spinney.pruning.kernels import best_closure, count_errors, describe_trees
 
 NO_FLAGS = np.empty((0, 0), dtype=np.bool_)
 
@@ -39,7 +33,7 @@ class Splits:
     node : ndarray of shape (n_splits,), dtype=int64
         Node of the forest that each split is, parents before their children.
     parent : ndarray of shape (n_splits,), dtype=int32
-        Place of the split above; -1 if there is none, or if it is kept in any case.
+        Index of the split above; -1 if there is none, or if it is kept in any case.
     gain : ndarray of shape (n_splits,), dtype=int64
         Weight of the errors that a split saves; may be negative.
     price : ndarray of shape (n_splits,), dtype=int64
@@ -49,7 +43,7 @@ class Splits:
     group_offsets : ndarray of shape (n_groups + 1,), dtype=int64
         Where the splits of each group begin in `group_splits`.
     group_splits : ndarray, dtype=int32
-        Places of the splits that need each group.
+        Indices of the splits that need each group.
     """
 
     node: NDArray[np.int64]
@@ -103,7 +97,7 @@ class Splits:
         return self._restricted(~kept, kept)
 
     def _restricted(self, chosen: NDArray[np.bool_], paid: NDArray[np.bool_]) -> Splits:
-        place = np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32)
+        new_index = np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32)
         above = self.parent[chosen]
         price = self.price[chosen]
         groups = restrict_groups(
@@ -111,11 +105,11 @@ class Splits:
             self.group_offsets,
             self.group_splits,
             paid,
-            place,
+            new_index,
             price,
         )
         # The split above is either chosen too or kept in any case.
-        parent = np.where(above >= 0, place[above], -1).astype(np.int32)
+        parent = np.where(above >= 0, new_index[above], -1).astype(np.int32)
         return Splits(self.node[chosen], parent, self.gain[chosen], price, *groups)
 
 
@@ -130,7 +124,7 @@ class PruningProblem:
     leaves : ndarray of shape (n_rows, n_trees), dtype=int32
         Where each row ends in each tree.
     codes, weights : ndarray of shape (n_rows,), dtype=int64
-        Classes of the rows, and weights as whole numbers above 0.
+        Classes of the rows, and weights as integers above 0.
     counted : ndarray of shape (n_rows, n_trees), dtype=bool
         Which rows count in which tree for errors; shape (0, 0) if all do. All rows
         count for costs.
@@ -207,7 +201,7 @@ class PruningProblem:
         return Fraction(self.root_errors - gain, self.tree_weight)
 
     def cost(self, price: int) -> Fraction:
-        """Return the mean feature cost of a row, from a price in whole numbers."""
+        """Return the mean feature cost of a row, from an integer price."""
         return price * self.purchases.unit / self.weight
 
     def trade_off(self, ratio: Fraction) -> Fraction:
@@ -218,15 +212,11 @@ class PruningProblem:
         """Return the gain given for a unit of price: the inverse of `trade_off`."""
         return trade_off * self.purchases.unit * self.tree_weight / self.weight
 
-    def splits(self, sharing: str = "forest", contract: bool = True) -> Splits:
+    def splits(self, contract: bool = True) -> Splits:
         """Return the splits to choose from, with gains and prices.
 
         Parameters
         ----------
-        sharing : {"forest", "tree", "none"}, default="forest"
-            Who shares what a row has bought: all trees, only the nodes of one tree
-            (each tree is pruned as if it were alone), or nobody and nothing is
-            bought, but each split costs 1 (which bounds the number of leaves).
         contract : bool, default=True
             Leave out what no trade-off would keep (subtrees that gain nothing even
             if all features were free), and merge rows with the same needs.
@@ -235,49 +225,29 @@ class PruningProblem:
         inner = order[forest.feature[order] != LEAF]
         errors = self.errors
         gain = errors[inner] - errors[forest.left[inner]] - errors[forest.right[inner]]
-        place = np.full(forest.n_nodes + 1, -1, dtype=np.int32)  # the last is no node
-        place[inner] = np.arange(len(inner))
+        split_of = np.full(forest.n_nodes + 1, -1, dtype=np.int32)  # last: no node
+        split_of[inner] = np.arange(len(inner))
         if contract:
-            above = place[self.parent[inner]]
+            above = split_of[self.parent[inner]]
             allowed = np.ones(len(inner), dtype=np.bool_)
             kept = best_closure(above, gain, allowed)[0]
             inner, gain = inner[kept], gain[kept]
-            place[:] = -1
-            place[inner] = np.arange(len(inner))
-        parent = place[self.parent[inner]]
+            split_of[:] = -1
+            split_of[inner] = np.arange(len(inner))
+        parent = split_of[self.parent[inner]]
         price = np.zeros(len(inner), dtype=np.int64)
-        groups = (
-            np.empty(0, dtype=np.int64),
-            np.zeros(1, dtype=np.int64),
-            np.empty(0, dtype=np.int32),
+        buys = self.is_first & (self.purchases.price[self.item] > 0)
+        n_pairs = count_pairs(self.leaves, self.parent, split_of, buys)
+        groups = build_groups(
+            self.leaves,
+            self.weights,
+            self.parent,
+            split_of,
+            buys,
+            self.item,
+            self.purchases.price,
+            n_pairs,
+            contract,
+            price,
         )
-        if sharing == "none":
-            price += 1
-        elif sharing == "tree":
-            buys = self.is_first[inner]
-            passing = count_errors(  # each row is counted at every node of its path
-                self.leaves,
-                self.codes,
-                self.weights,
-                NO_FLAGS,
-                self.parent,
-                np.full(forest.n_nodes, -1, dtype=np.int32),
-            )
-            each = self.purchases.price[self.item[inner]]
-            price += np.where(buys, each * passing[inner], 0)
-        else:
-            buys = self.is_first & (self.purchases.price[self.item] > 0)
-            n_pairs = count_pairs(self.leaves, self.parent, place, buys)
-            groups = build_groups(
-                self.leaves,
-                self.weights,
-                self.parent,
-                place,
-                buys,
-                self.item,
-                self.purchases.price,
-                n_pairs,
-                contract,
-                price,
-            )
         return Splits(inner, parent, gain, price, *groups)

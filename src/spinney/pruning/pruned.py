@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.forest import ARRAYS_PER_NODE, LEAF, Forest
-from spinney.pruning.frontier import Chain
+from spinney.pruning.chain import Chain
+from spinney.pruning.frontier import Frontier, FrontierPoint
+from spinney.pruning.measure_kernels import measure_points
 from spinney.pruning.problem import PruningProblem
-from spinney.pruning.table import Frontier, FrontierPoint
-from spinney.pruning.usage import measure_points
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def prune_forest(forest: Forest, kept: NDArray[np.bool_]) -> Forest:
         level = level[kept[level] & (forest.feature[level] != LEAF)]
         level = np.concatenate([forest.left[level], forest.right[level]])
     is_split = stays & kept & (forest.feature != LEAF)
-    place = np.cumsum(stays) - 1
+    new_index = np.cumsum(stays) - 1
     changes = {
         name: getattr(forest, name)[stays]
         for name in ARRAYS_PER_NODE
@@ -66,7 +66,7 @@ def prune_forest(forest: Forest, kept: NDArray[np.bool_]) -> Forest:
     }
     split = is_split[stays]
     for child in ("left", "right"):
-        changes[child] = np.where(split, place[changes[child]], LEAF)
+        changes[child] = np.where(split, new_index[changes[child]], LEAF)
     changes["feature"] = np.where(split, changes["feature"], LEAF)
     if forest.category_set is not None:
         changes["category_set"] = np.where(split, changes["category_set"], -1)
@@ -83,8 +83,8 @@ def kept_until(chain: Chain, n_nodes: int) -> NDArray[np.int32]:
     until = np.full(n_nodes, -1, dtype=np.int32)
     n_points = len(chain.steps) + 1
     until[chain.base] = n_points - 1
-    for place, step in enumerate(chain.steps):
-        until[step.node] = n_points - 2 - place
+    for number, step in enumerate(chain.steps):
+        until[step.node] = n_points - 2 - number
     return until
 
 

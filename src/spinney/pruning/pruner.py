@@ -5,35 +5,28 @@ Solvers and compiled kernels are imported on use, so that importing spinney stay
 
 from __future__ import annotations
 
-import hashlib
-import math
-from functools import partial
-from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import _safe_indexing, assert_all_finite, check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
-from spinney.base.estimator import (
-    EnsembleClassifier,
-    held_out_split,
-    is_trained,
-    unwrapped,
-)
+from spinney.base.estimator import EnsembleClassifier, is_trained, unwrapped
 from spinney.base.progress import progress_for
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.forest import Forest
+from spinney.ordering.checks import check_choice
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import part_forest_to_parts, take_setting
-from spinney.pruning.costs import Purchases, purchases_for, whole_numbers
-from spinney.pruning.lazy import Fetch, LazyPrediction, cost_of, predict_lazily
-from spinney.pruning.out_of_bag import out_of_bag
+from spinney.pruning.costs import Purchases, integer_multiples, is_amount, purchases_for
+from spinney.pruning.error_rows import checked_weights, out_of_bag_rows, split_rows
+from spinney.pruning.feature_cost_classifier import FeatureCostClassifier
+from spinney.pruning.lazy import Fetch, LazyPrediction
 from spinney.pruning.pruner_fields import (
     frontier_to_parts,
     purchases_to_parts,
@@ -45,17 +38,14 @@ from spinney.pruning.pruner_fields import (
 )
 from spinney.readers import read_model
 
-if TYPE_CHECKING:
-    from spinney.pruning.frontier import Solver
-
 SOLVERS = ("mincut", "lp", "dantzig_wolfe")
 ERROR_ROWS = ("given", "out_of_bag")
 
 
-class FeatureCostPruner(EnsembleClassifier):
+class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
     """Forest classifier that is pruned to buy fewer features.
 
-    Every feature costs something, once per row, however many trees look at it. `fit`
+    Every feature costs something, once per row, however many trees use it. `fit`
     cuts off the subtrees that cost more than they gain: the pruned forest has the
     least mean error of its trees plus `trade_off` times the mean feature cost of a
     row, and this is the exact optimum over all ways to prune all trees [1]_.
@@ -79,12 +69,12 @@ class FeatureCostPruner(EnsembleClassifier):
         How the optimum is found: by minimum cuts (needs OR-tools, the extra
         ``prune``), by the linear programme of the paper, or by its decomposition
         into trees. All find the same optimum. The last two are far slower and are
-        there to check the first, or to spread the work by joblib.
+        there to confirm the first, or to spread the work by joblib.
     feature_groups : mapping, optional
         From the name of a group to the columns that are bought together, for the
         price of one: ``{"blood test": ["iron", "ferritin"]}``.
     error_rows : {"given", "out_of_bag"}, default="given"
-        Rows that errors are counted on: those given to `fit` (kept back from
+        Rows that errors are counted on: those given to `fit` (held out from
         training, if `fit` trains the estimator), or for each tree the training rows
         that it has not seen. The latter needs a forest that knows its bootstrap
         samples, and the rows it was trained on.
@@ -92,7 +82,7 @@ class FeatureCostPruner(EnsembleClassifier):
         With a `budget` that no trade-off reaches exactly, take the best forest within
         it (or, for large forests, a good one) instead of the best supported one.
     random_state : int, RandomState instance or None, default=None
-        Draws the rows that are kept back if the estimator is still to be trained.
+        Draws the held-out rows if the estimator is still to be trained.
     n_jobs : int or None, default=None
         Number of threads to predict with, and of jobs for the decomposition.
     verbose : bool or callable, default=False
@@ -110,10 +100,12 @@ class FeatureCostPruner(EnsembleClassifier):
         All supported trade-offs: trade_off, cost, error, ensemble_error, n_nodes.
     point_ : FrontierPoint
         The same for `forest_`.
+    purchases_ : Purchases
+        What can be bought, and for how much: `feature_costs` and `feature_groups`.
     gap_ : float
         By how much the mean error of a tree could be lower within the budget, at
-        most; 0 if `forest_` is proven to be the best. Without `complete`, the best
-        among the supported ones is asked for, and is found.
+        most; 0 if `forest_` is proven to be the best. Without `complete` it is the
+        best among the supported ones, and the gap is 0.
     estimator_ : estimator or Forest
         The trained model.
     classes_ : ndarray of shape (n_classes,)
@@ -178,8 +170,6 @@ class FeatureCostPruner(EnsembleClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    # ---------------------------------------------------------------- fitting
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FeatureCostPruner:
         """Prune the forest, after training it if need be.
 
@@ -208,23 +198,28 @@ class FeatureCostPruner(EnsembleClassifier):
             raise InvalidArgumentError(msg)
         rows, codes, weights = self._prepare(X, y, sample_weight)
         forest = self.full_forest_
-        self._purchases = self._checked_purchases()
+        self.purchases_ = self._checked_purchases()
         from spinney.pruning.problem import NO_FLAGS, PruningProblem
-        from spinney.pruning.search import prune
+        from spinney.pruning.search import prune, solver_for
 
         leaves = forest.leaves(rows, self.n_jobs)
         counted = NO_FLAGS
         if self.error_rows == "out_of_bag":
-            counted = out_of_bag(unwrapped(self.estimator_), forest, leaves)
-            heavy = weights > 0.0
-            counted, leaves = counted[heavy], leaves[heavy]
-            codes, weights = codes[heavy], weights[heavy]
+            counted = out_of_bag_rows(unwrapped(self.estimator_), forest, leaves)
+            weighs = weights > 0.0
+            counted, leaves = counted[weighs], leaves[weighs]
+            codes, weights = codes[weighs], weights[weighs]
         problem = PruningProblem(
-            forest, leaves, codes, whole_numbers(weights)[0], counted, self._purchases
+            forest,
+            leaves,
+            codes,
+            integer_multiples(weights)[0],
+            counted,
+            self.purchases_,
         )
         found = prune(
             problem,
-            self._solver(),
+            solver_for(self.solver, self.n_jobs),
             trade_off=self.trade_off,
             budget=self.budget,
             complete=self.complete,
@@ -234,17 +229,13 @@ class FeatureCostPruner(EnsembleClassifier):
         self.frontier_ = found.frontier
         self.point_ = found.point
         self.gap_ = found.gap
-        self._until = found.until
+        self._kept_until = found.until
         return self
 
     def _check_parameters(self) -> None:
         """Raise for parameters that no data could make right."""
-        for name, choices in (("solver", SOLVERS), ("error_rows", ERROR_ROWS)):
-            value = getattr(self, name)
-            if not isinstance(value, str) or value not in choices:
-                alternatives = ", ".join(map(repr, choices))
-                msg = f"{name} must be one of {alternatives}, got {value!r}."
-                raise InvalidArgumentError(msg)
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("error_rows", self.error_rows, ERROR_ROWS)
         if (self.trade_off is None) == (self.budget is None):
             given = "neither" if self.budget is None else "both"
             msg = (
@@ -253,17 +244,15 @@ class FeatureCostPruner(EnsembleClassifier):
                 "error that a unit of cost is worth."
             )
             raise InvalidArgumentError(msg)
-        for name in ("trade_off", "budget"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            is_number = isinstance(value, Real) and not isinstance(value, bool)
-            if not is_number or not 0.0 <= value < math.inf:
-                hint = (
-                    "The cheapest forest has no split left and costs 0."
-                    if name == "budget"
-                    else "With 0, features are free."
-                )
+        for name, value, hint in (
+            ("trade_off", self.trade_off, "With 0, features are free."),
+            (
+                "budget",
+                self.budget,
+                "The cheapest forest has no split left and costs 0.",
+            ),
+        ):
+            if value is not None and not is_amount(value):
                 msg = f"{name} must be a number from 0 up, got {value!r}. {hint}"
                 raise InvalidArgumentError(msg)
         if self.solver == "mincut":
@@ -276,20 +265,20 @@ class FeatureCostPruner(EnsembleClassifier):
     ) -> tuple[NDArray[np.floating], NDArray[np.int64], NDArray[np.float64]]:
         """Train or take the model; return rows, classes and weights to prune with."""
         X, y = self._checked(X, y)
-        assert_all_finite(y, input_name="y")
         check_classification_targets(y)
-        weights = _checked_weights(sample_weight, X)
+        weights = checked_weights(sample_weight, X)
         by_bag = self.error_rows == "out_of_bag"
         # Out-of-bag rows are known by their number among all training rows.
         if not by_bag and not weights.all():
-            heavy = np.flatnonzero(weights)
-            X, y, weights = _safe_indexing(X, heavy), y[heavy], weights[heavy]
+            weighs = np.flatnonzero(weights)
+            X, y, weights = _safe_indexing(X, weighs), y[weighs], weights[weighs]
         if is_trained(self.estimator):
             self.estimator_ = self.estimator
         else:
             trained_on = left = np.arange(len(y))
             if not by_bag:
-                trained_on, left = self._parted(X, y)
+                rng = check_random_state(self.random_state)
+                trained_on, left = split_rows(X, y, rng)
             given = {}
             if sample_weight is not None:
                 given["sample_weight"] = weights[trained_on]
@@ -304,20 +293,6 @@ class FeatureCostPruner(EnsembleClassifier):
         rows = forest.engine.rows(self._preprocessed(X))
         return rows, self._codes(y).astype(np.int64), weights
 
-    def _parted(self, X: Any, y: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Part rows into those to train on and those to prune with.
-
-        Rows that are equal in all columns stay together: a copy of a training row
-        would say nothing about errors. This also makes a weight of 2 mean the same
-        as a row that is there twice.
-        """
-        first, which = _distinct(X, y)
-        chance = check_random_state(self.random_state)
-        _, left = held_out_split(y[first], chance)
-        is_left = np.zeros(len(first), dtype=np.bool_)
-        is_left[left] = True
-        return np.flatnonzero(~is_left[which]), np.flatnonzero(is_left[which])
-
     def _checked_purchases(self) -> Purchases:
         """Return what features cost, by the names that `fit` or the model knows."""
         forest = self.full_forest_
@@ -328,152 +303,28 @@ class FeatureCostPruner(EnsembleClassifier):
             forest.n_features, names, self.feature_costs, self.feature_groups
         )
 
-    def _solver(self) -> Solver:
-        """Return the function that finds the best splits at a trade-off."""
-        if self.solver == "lp":
-            from spinney.pruning.linear import solve_lp
-
-            return solve_lp
-        if self.solver == "dantzig_wolfe":
-            from spinney.pruning.dantzig_wolfe import solve_dantzig_wolfe
-
-            return partial(solve_dantzig_wolfe, n_jobs=self.n_jobs)
-        from spinney.pruning.mincut import solve_mincut
-
-        return solve_mincut
-
-    # ---------------------------------------------------------------- asking
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Answer with the pruned forest.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-            Class labels.
-        """
-        rows = self._rows(X)
-        return self.forest_.predict(rows, self.n_jobs)
-
-    def predict_proba(self, X: Any) -> NDArray[np.floating]:
-        """Return the probability of each class by the pruned forest.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_rows, n_classes)
-            In the order of `classes_`.
-        """
-        rows = self._rows(X)
-        return self.forest_.predict_proba(rows, self.n_jobs)
-
     def predict_full(self, X: Any) -> NDArray[Any]:
-        """Answer with the forest before pruning.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-            Class labels.
-        """
         rows = self._rows(X)
         return self.full_forest_.predict(rows, self.n_jobs)
 
-    def features_used(self, X: Any) -> NDArray[np.bool_]:
-        """Return the columns that the pruned forest looks at, row by row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        used : ndarray of shape (n_rows, n_columns), dtype=bool
-            True where a row is asked for a column by any tree.
-        """
-        from spinney.pruning.kernels import describe_trees
-        from spinney.pruning.usage import mark_features
-
-        rows = self._rows(X)
-        forest = self.forest_
-        used = np.zeros((len(rows), forest.n_features), dtype=np.bool_)
-        parent = describe_trees(
-            forest.tree_offsets, forest.left, forest.right, forest.feature
-        )[1]
-        mark_features(forest.leaves(rows, self.n_jobs), parent, forest.feature, used)
-        return used
-
-    def feature_cost(self, X: Any) -> NDArray[np.float64]:
-        """Return what each row has to pay for the features that it is asked for.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        cost : ndarray of shape (n_rows,)
-            Sum of the costs of the features used; columns that are bought together
-            count once.
-        """
-        return cost_of(self.features_used(X), self._purchases)
-
     def predict_lazily(self, fetch: Fetch, n_rows: int) -> LazyPrediction:
-        """Predict rows whose features are bought one by one, as the trees need them.
-
-        Parameters
-        ----------
-        fetch : callable
-            ``fetch(feature, rows)`` returns the values of one feature (an int, the
-            number of the column) for some rows (an ascending array of row numbers), in
-            the order of `rows`. It is asked at most once for any feature of any row.
-        n_rows : int
-            Number of rows; they are called 0 to ``n_rows - 1``.
-
-        Returns
-        -------
-        prediction : LazyPrediction
-            `labels` and `probabilities` as `predict` and `predict_proba` give them,
-            `cost` as `feature_cost`, the mask `bought`, and the number of calls.
-        """
         check_is_fitted(self)
         if self._has_preprocessing():
             msg = (
-                "predict_lazily buys the columns that the trees look at, but the model "
+                "predict_lazily buys the columns that the trees compare, but the model "
                 "is a pipeline that makes them from others. Prune its last step on "
                 "rows that the steps before it have transformed."
             )
             raise UnsupportedModelError(msg)
-        return predict_lazily(
-            self.forest_,
-            fetch,
-            n_rows,
-            purchases=self._purchases,
-            n_jobs=self.n_jobs,
-        )
+        return super().predict_lazily(fetch, n_rows)
 
-    def forest_at(self, place: int) -> Forest:
+    def forest_at(self, index: int) -> Forest:
         """Return the pruned forest at a point of the frontier.
 
         Parameters
         ----------
-        place : int
-            Place of the point in `frontier_`; -1 is the smallest forest.
+        index : int
+            Index of the point in `frontier_`; -1 is the smallest forest.
 
         Returns
         -------
@@ -481,26 +332,24 @@ class FeatureCostPruner(EnsembleClassifier):
             The forest.
         """
         n_points = len(self.frontier_)
-        if not -n_points <= place < n_points:
+        if not -n_points <= index < n_points:
             msg = (
-                f"place must be between {-n_points} and {n_points - 1}, got {place}: "
+                f"index must be between {-n_points} and {n_points - 1}, got {index}: "
                 f"the frontier has {n_points} points."
             )
             raise InvalidArgumentError(msg)
         from spinney.pruning.pruned import prune_forest
 
-        return prune_forest(self.full_forest_, self._until >= place % n_points)
-
-    # ---------------------------------------------------------------- files
+        return prune_forest(self.full_forest_, self._kept_until >= index % n_points)
 
     def __spinney_save__(self) -> tuple[Settings, Arrays]:
         settings, arrays = classifier_to_parts(self)
         settings |= {"gap": self.gap_, "point": list(self.point_)}
-        arrays["kept_until"] = self._until
+        arrays["kept_until"] = self._kept_until
         for part_settings, part_arrays in (
             part_forest_to_parts("full", self.full_forest_),
             frontier_to_parts(self.frontier_),
-            purchases_to_parts(self._purchases),
+            purchases_to_parts(self.purchases_),
         ):
             settings |= part_settings
             arrays |= part_arrays
@@ -513,46 +362,11 @@ class FeatureCostPruner(EnsembleClassifier):
         pruner.estimator = pruner.estimator_ = FrozenEstimator(full)
         pruner.full_forest_ = full
         pruner.frontier_ = take_frontier(settings, arrays)
-        pruner._until = take_kept_until(arrays, full, len(pruner.frontier_))
-        pruner._purchases = take_purchases(settings, arrays, full.n_features)
+        pruner._kept_until = take_kept_until(arrays, full, len(pruner.frontier_))
+        pruner.purchases_ = take_purchases(settings, arrays, full.n_features)
         pruner.gap_ = take_setting(settings, "gap", float)
         pruner.point_ = take_point(settings)
         return pruner
-
-
-def _distinct(X: Any, y: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Find rows with equal contents, whatever the order of the rows.
-
-    Returns
-    -------
-    first : ndarray of shape (n_distinct,)
-        One row of each kind, sorted by a hash of the contents.
-    which : ndarray of shape (n_rows,)
-        The kind of each row, by its place in `first`.
-    """
-    table = np.asarray(X)
-    if table.dtype.kind in "fiub":
-        contents = [row.tobytes() for row in np.ascontiguousarray(table)]
-    else:
-        contents = [repr(row.tolist()).encode() for row in table]
-    hashes = [
-        hashlib.blake2b(content + repr(label).encode(), digest_size=16).hexdigest()
-        for content, label in zip(contents, y.tolist(), strict=True)
-    ]
-    return np.unique(hashes, return_index=True, return_inverse=True)[1:]
-
-
-def _checked_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
-    """Return the weights of rows, 1 for each if none are given."""
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    if (weights < 0.0).any() or not weights.any():
-        msg = (
-            "sample_weight must not be negative, and not all zero, got "
-            f"{weights.min():g} to {weights.max():g}. Give each row the number of "
-            "rows that it stands for."
-        )
-        raise InvalidArgumentError(msg)
-    return weights
 
 
 def _check_forest(forest: Forest, name: str) -> None:

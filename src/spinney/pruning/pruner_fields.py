@@ -13,7 +13,7 @@ from spinney.forest import Forest
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_array, take_forest, take_setting
 from spinney.pruning.costs import Purchases
-from spinney.pruning.table import Frontier, FrontierPoint
+from spinney.pruning.frontier import Frontier, FrontierPoint
 
 
 def take_full_forest(pruned: Forest, settings: Settings, arrays: Arrays) -> Forest:

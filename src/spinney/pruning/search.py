@@ -1,4 +1,4 @@
-"""From a pruning problem to the pruned forest that was asked for."""
+"""From a pruning problem to the pruned forest for a trade-off or a budget."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.forest import Forest
+from spinney.pruning.chain import Solver, find_chain
 from spinney.pruning.completion import fill_budget
-from spinney.pruning.frontier import Solver, find_chain
+from spinney.pruning.dantzig_wolfe import solve_dantzig_wolfe
+from spinney.pruning.frontier import Frontier, FrontierPoint
+from spinney.pruning.linear import solve_lp
+from spinney.pruning.mincut import solve_mincut
 from spinney.pruning.problem import PruningProblem
 from spinney.pruning.pruned import (
     frontier_table,
@@ -20,7 +25,6 @@ from spinney.pruning.pruned import (
     measured_point,
     prune_forest,
 )
-from spinney.pruning.table import Frontier, FrontierPoint
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,21 @@ class Found:
     gap: float
     frontier: Frontier
     until: NDArray[np.int32]
+
+
+def solver_for(name: str, n_jobs: int | None) -> Solver:
+    """Return the function that finds the best splits at a trade-off.
+
+    Parameters
+    ----------
+    name : {"mincut", "lp", "dantzig_wolfe"}
+        What `FeatureCostPruner` calls it.
+    n_jobs : int or None
+        Number of jobs for the decomposition; the others take one.
+    """
+    if name == "dantzig_wolfe":
+        return partial(solve_dantzig_wolfe, n_jobs=n_jobs)
+    return solve_lp if name == "lp" else solve_mincut
 
 
 def prune(
@@ -80,17 +99,17 @@ def prune(
     frontier = frontier_table(problem, chain, until)
     if budget is None:
         assert trade_off is not None  # the caller has checked
-        place = frontier.place_for_trade_off(float(trade_off))
+        index = frontier.index_for_trade_off(float(trade_off))
     else:
-        place = frontier.place_for_budget(float(budget))
-    kept = until >= place
-    point, gap = frontier[place], 0.0
+        index = frontier.index_for_budget(float(budget))
+    kept = until >= index
+    point, gap = frontier[index], 0.0
     if budget is not None and complete:
         limit = Fraction(float(budget)) * problem.weight / problem.purchases.unit
         # As a float, a cost just above the budget may be equal to it.
-        price = chain.prices[len(chain.steps) - place]
+        price = chain.prices[len(chain.steps) - index]
         filled = fill_budget(splits, chain, max(math.floor(limit), price))
-        if filled.gain > chain.gains[len(chain.steps) - place]:
+        if filled.gain > chain.gains[len(chain.steps) - index]:
             kept = np.zeros(forest.n_nodes, dtype=np.bool_)
             kept[filled.node] = True
             point = measured_point(problem, kept, point.trade_off)

@@ -36,7 +36,7 @@ def collect_pruner(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[str,
     used, used_before = classifier.features_used(X), before.features_used(X)
     cost = classifier.feature_cost(X)
     frontier = classifier.frontier_
-    purchases = classifier._purchases
+    purchases = classifier.purchases_
     return {
         "kind": "pruning",
         "method": "pruned to buy fewer features",
@@ -67,7 +67,7 @@ def collect_pruner(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[str,
         },
         "features": _features(
             classifier,
-            purchases.cost[purchases.item_of_column],
+            purchases.column_cost,
             used.mean(axis=0),
             used_before.mean(axis=0),
         ),
@@ -86,11 +86,7 @@ def collect_budgeted(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
     y : ndarray of shape (n_rows,) or None
         True labels.
     """
-    from spinney.pruning.budgeted_growing import mark_used
-
-    rows = classifier._rows(X)
-    used = np.zeros(rows.shape, dtype=bool)
-    mark_used(rows, classifier.forest_, used)
+    used = classifier.features_used(X)
     cost = classifier.feature_cost(X)
     return {
         "kind": "budgeted forest",

@@ -10,11 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.pruning.kernels import Counts, Flags, Indices
 from spinney.runtime.kernel_cache import kernel
-
-Counts = NDArray[np.int64]
-Indices = NDArray[np.int32]
-Flags = NDArray[np.bool_]
 
 
 @kernel
@@ -43,7 +40,7 @@ def measure_points(
     codes, weights : ndarray of shape (n_rows,), dtype=int64
         Classes and weights of the rows.
     counted : ndarray of shape (n_rows, n_trees) or (0, 0), dtype=bool
-        Which trees answer for which rows; empty if all do.
+        Which trees count for which rows; empty if all do.
     parent, item : ndarray of shape (n_nodes,), dtype=int32
         The node above, and what a node makes a row buy.
     item_price : ndarray of shape (n_items,), dtype=int64
@@ -61,12 +58,12 @@ def measure_points(
     tree_errors, forest_errors, prices : ndarray of shape (n_points + 1,), int64
         Overwritten with the weight of the rows that the trees get wrong (added up
         over the trees), of those that the forest gets wrong, and with what all rows
-        pay. The last place is scratch.
+        pay. The last entry is scratch.
 
     Returns
     -------
     weight : int
-        Weight of the rows that any tree answers for.
+        Weight of the rows that any tree counts for.
     """
     n_rows, n_trees = leaves.shape
     n_classes = value.shape[1]
@@ -84,17 +81,17 @@ def measure_points(
     prices[:] = 0
     for row in range(n_rows):
         n_moves = 0
-        n_answers = 0
+        n_counting = 0
         for tree in range(n_trees):
-            answers = not some or counted[row, tree]
-            n_answers += answers
+            counts = not some or counted[row, tree]
+            n_counting += counts
             node = np.int64(leaves[row, tree])
             above = np.int64(parent[node])
             below = -1  # the point up to which the row goes on below `node`
             while True:
                 last = int(kept_until[above]) if above >= 0 else n_points - 1
                 # The row stops at `node` at the points from `below` + 1 to `last`.
-                if answers and last > below:
+                if counts and last > below:
                     if prediction[node] != codes[row]:
                         tree_errors[below + 1] += weights[row]
                         tree_errors[last + 1] -= weights[row]
@@ -121,7 +118,7 @@ def measure_points(
                 prices[0] += weights[row] * item_price[what]
                 prices[bought_until[what] + 1] -= weights[row] * item_price[what]
                 bought_until[what] = -1
-        if n_answers == 0:
+        if n_counting == 0:
             continue
         weight += weights[row]
         # From the smallest forest to the largest: moves in the order of their levels.
@@ -139,7 +136,7 @@ def measure_points(
                 winner = 0
                 for c in range(n_classes):
                     # As the forest does it: the mean can make equal what was not.
-                    total[c] /= value.dtype.type(n_answers)
+                    total[c] /= value.dtype.type(n_counting)
                     if total[c] > total[winner]:
                         winner = c
                 if winner != codes[row]:
@@ -161,14 +158,14 @@ def measure_points(
 def mark_features(
     leaves: Indices, parent: Indices, feature: Indices, used: Flags
 ) -> None:
-    """Mark the columns that each row is asked for on its way to its leaves.
+    """Mark the columns that each row needs on its way to its leaves.
 
     Parameters
     ----------
     leaves : ndarray of shape (n_rows, n_trees), dtype=int32
         Where each row ends in each tree.
     parent, feature : ndarray of shape (n_nodes,), dtype=int32
-        The node above, and the column that a node looks at.
+        The node above, and the column that a node compares.
     used : ndarray of shape (n_rows, n_columns), dtype=bool
         Set to true where a column is used.
     """
