@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
 from spinney.forest.rows import as_rows
-from spinney.ordering.checks import check_count
+from spinney.base.parameters import check_count
 from spinney.pruning.costs import Purchases, purchases_for
 
 if TYPE_CHECKING:

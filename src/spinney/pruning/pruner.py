@@ -20,7 +20,7 @@ from spinney.base.estimator import EnsembleClassifier, is_trained, unwrapped
 from spinney.base.progress import progress_for
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.forest import Forest
-from spinney.ordering.checks import check_choice
+from spinney.base.parameters import check_choice
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import part_forest_to_parts, take_setting
 from spinney.pruning.costs import Purchases, integer_multiples, is_amount, purchases_for
