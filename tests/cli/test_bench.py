@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import catboost
 import joblib
@@ -14,7 +13,7 @@ import xgboost
 from sklearn.ensemble import RandomForestRegressor
 from typer.testing import CliRunner
 
-from spinney.cli import bench, peers, rounds
+from spinney.cli import bench, peers
 from spinney.cli.app import app
 
 pytestmark = pytest.mark.skipif(
@@ -176,24 +175,3 @@ def test_regressors_are_refused(work, data, tmp_path):
     done = run("bench", tmp_path / "m.joblib", work / "rows.npz", "--trust")
     assert done.exit_code == 2
     assert "regressor" in done.stderr
-
-
-def test_runners_take_turns_and_the_slow_ones_have_fewer_samples():
-    calls = []
-
-    def runner(name, seconds):
-        def ask(given):
-            calls.append(name)
-            time.sleep(seconds)
-
-        return rounds.Runner(ask, [None])
-
-    slow, quick = runner("slow", 0.02), runner("quick", 0.006)
-    calls.clear()
-    shares = []
-    rounds.run_in_turn([slow, quick], 0.2, shares.append)
-    assert len(quick.samples) > len(slow.samples) >= rounds.FEWEST_SAMPLES
-    assert set(calls[:2]) == {"slow", "quick"}
-    assert slow.median > quick.median >= 0.006
-    assert shares == sorted(shares)
-    assert shares[-1] <= 1.0

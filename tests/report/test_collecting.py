@@ -235,8 +235,8 @@ def test_accelerated_classifiers_tell_what_was_compared():
     )
     report = make_report(quick, X, y)
     assert report["acceleration"] == quick.acceleration_.to_dict()
-    for trial in quick.acceleration_.trials:
-        assert trial.name in report.to_markdown()
+    for candidate in quick.acceleration_.candidates:
+        assert candidate.name in report.to_markdown()
     assert reported("soft votes")["acceleration"] is None
 
 

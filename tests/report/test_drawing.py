@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spinney.base.wording import number, percent, ratio, times
 from spinney.report.drawing import Axis, Bars, Chart, Line, Mark, Rule, linear, ticks
 from spinney.report.histograms import of_counts, of_numbers
-from spinney.report.wording import number, percent, ratio, times
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
 

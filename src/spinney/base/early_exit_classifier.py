@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.base.comparison import Acceleration
+from spinney.base.comparison import Comparison
 from spinney.base.estimator import EnsembleClassifier
 from spinney.calibration.bounds import Certificate
 
@@ -20,7 +20,7 @@ class EarlyStoppingClassifier(EnsembleClassifier, ABC):
 
     max_disagreement: float
     certificate_: Certificate | None
-    acceleration_: Acceleration
+    acceleration_: Comparison
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Answer rows, asking as few trees as the rule allows.

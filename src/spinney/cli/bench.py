@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table as TextTable
 
+from spinney.acceleration.timing import Timer, run_in_turn
+from spinney.base.wording import number, percent
 from spinney.cli.console import (
     PROMISE_NOT_KEPT,
     Debug,
@@ -22,7 +24,6 @@ from spinney.cli.console import (
     Quiet,
     Seed,
     complain,
-    in_percent,
     output,
     plain_errors,
     progress_bar,
@@ -44,7 +45,6 @@ from spinney.cli.peers import (
     library_of,
     original_of,
 )
-from spinney.cli.rounds import Runner, run_in_turn
 from spinney.cli.tables import Table
 from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
@@ -334,22 +334,17 @@ def _time(
     batch, single = [], []
     for engine in engines:
         rows = engine.rows(timed)
-        batch.append(Runner(engine.ask, [rows]))
+        batch.append(Timer(engine.ask, [rows]))
         few = rows[:SINGLE_ROWS]
         if engine.ask_one is not None:
-            single.append(Runner(engine.ask_one, list(few)))
+            single.append(Timer(engine.ask_one, list(few)))
         else:
-            single.append(Runner(engine.ask, list(few[:, None, :])))
-    run_in_turn(batch, seconds / 2, lambda share: show(share / 2))
-    run_in_turn(single, seconds / 2, lambda share: show(0.5 + share / 2))
+            single.append(Timer(engine.ask, list(few[:, None, :])))
+    run_in_turn(batch, seconds / 2, on_round=lambda share: show(share / 2))
+    run_in_turn(single, seconds / 2, on_round=lambda share: show(0.5 + share / 2))
     for engine, many, one in zip(engines, batch, single, strict=True):
         engine.batch = many.median / len(timed)
         engine.single = one.median
-
-
-def _three_digits(number: float) -> str:
-    """Return a number with three digits, or all those before the point."""
-    return f"{number:,.{2 if number < 10 else 1 if number < 100 else 0}f}"
 
 
 def _show(result: dict[str, Any], console: Console) -> None:
@@ -367,7 +362,7 @@ def _show(result: dict[str, Any], console: Console) -> None:
         for kind in ("batch", "single"):
             spent = engine[f"microseconds_{kind}"]
             ratio = base[f"microseconds_{kind}"] / spent
-            cells += [_three_digits(spent), _three_digits(ratio)]
+            cells += [number(spent), number(ratio)]
         cells += [f"{engine['labels_differ']:,}", f"{engine['trees_asked']:,.1f}"]
         table.add_row(*cells)
     console.print(table)
@@ -376,7 +371,7 @@ def _show(result: dict[str, Any], console: Console) -> None:
         f"{result['original'] or 'all trees'}. single: rows that come one at a time. "
         f"Stopping early ({result['way_of_stopping']}) was fitted to "
         f"{result['rows_fitted']:,} other rows and allowed "
-        f"{in_percent(result['max_disagreement'])} of labels to differ."
+        f"{percent(result['max_disagreement'])} of labels to differ."
     )
     for name, reason in result["failed"].items():
         console.print(f"Not timed: {name}: {reason}", markup=False)

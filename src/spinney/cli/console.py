@@ -76,11 +76,6 @@ def save_figure(ax: Axes, path: Path) -> None:
     write_atomically(str(path), [picture.getvalue()])
 
 
-def in_percent(share: float) -> str:
-    """Return a share in percent, with three digits at most."""
-    return f"{float(f'{100 * share:.3g}'):g} %"
-
-
 def tell_written(console: Console, *paths: Path | None) -> None:
     """Print where files were written, one line each; None is no file."""
     for path in paths:

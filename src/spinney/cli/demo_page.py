@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from spinney.base.wording import date, number, percent, whole
 from spinney.report.contents import Page, Section, Table, Tile
 from spinney.report.page import page_of
 from spinney.report.rendering import html_of
-from spinney.report.wording import date, number, percent, whole
 
 if TYPE_CHECKING:
     from spinney.cli.demo_rooms import Shown

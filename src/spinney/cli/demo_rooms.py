@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -12,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from spinney.acceleration.timing import Timer, run_in_turn
 
 if TYPE_CHECKING:
     from spinney.report import Report
@@ -150,8 +150,8 @@ def anytime() -> Shown:
         in_all=float(n_steps),
         unit="steps",
         promised=None,
-        ask=lambda some: stepping.predict(some, max_steps=asked),
-        ask_one=one_row,
+        predict=lambda some: stepping.predict(some, max_steps=asked),
+        predict_one=one_row,
         report=stepping.report(session_rows, labels[new]),
     )
 
@@ -184,8 +184,8 @@ def pruning() -> Shown:
         in_all=float(rows.shape[1]),
         unit="features",
         promised=None,
-        ask=pruner.predict,
-        ask_one=predictor,
+        predict=pruner.predict,
+        predict_one=predictor,
         report=pruner.report(rows[new], labels[new]),
     )
 
@@ -226,8 +226,8 @@ def _accelerated(
         in_all=float(fast.forest_.n_trees),
         unit="trees",
         promised=MAX_DISAGREEMENT,
-        ask=fast.predict,
-        ask_one=fast.predictor(),
+        predict=fast.predict,
+        predict_one=fast.predictor(),
         report=fast.report(rows[new], labels[new]),
     )
 
@@ -240,8 +240,8 @@ def _shown(
     new: NDArray[np.float32],
     answers: NDArray[Any],
     *,
-    ask: Callable[[Any], Any],
-    ask_one: Callable[[Any], Any],
+    predict: Callable[[Any], Any],
+    predict_one: Callable[[Any], Any],
     **facts: Any,
 ) -> Shown:
     """Compare answers and time with the model itself, one thread each."""
@@ -252,11 +252,15 @@ def _shown(
         own = model.predict(new)
         full = forest.predict(new)
         alone = new[:N_SINGLE_ROWS]
-        scikit_learn, all_trees, less = _in_turns(
-            [model.predict, forest.predict, ask], [[new]] * 3
+        scikit_learn, all_trees, less = _microseconds(
+            *(
+                Timer(call, [new], n_calls=1)
+                for call in (model.predict, forest.predict, predict)
+            )
         )
-        single_own, single = _in_turns(
-            [model.predict, ask_one], [alone.reshape(len(alone), 1, -1), alone]
+        single_own, single = _microseconds(
+            Timer(model.predict, list(alone[:, None]), n_calls=len(alone)),
+            Timer(predict_one, list(alone), n_calls=len(alone)),
         )
     return Shown(
         name=name,
@@ -303,24 +307,11 @@ def _one_thread(model: Any) -> Iterator[None]:
         yield
 
 
-def _in_turns(
-    asks: list[Callable[[Any], Any]], inputs: list[Iterable[Any]]
-) -> list[float]:
-    """Return the microseconds that a call takes: the quickest of a few, in turns.
+def _microseconds(*timers: Timer) -> list[float]:
+    """Return the microseconds that a call takes: the quickest of a few, in turn.
 
     The quickest and not the median: on a busy machine a call of milliseconds is often
     interrupted and a call of microseconds hardly ever, which would flatter spinney.
     """
-    passes: list[list[list[float]]] = [[] for _ in asks]
-    for _ in range(N_REPEATS):
-        for place, (ask, some) in enumerate(zip(asks, inputs, strict=True)):
-            passes[place].append([_seconds(ask, one) for one in some])
-    return [
-        1e6 * statistics.fmean(map(min, zip(*times, strict=True))) for times in passes
-    ]
-
-
-def _seconds(ask: Callable[[Any], Any], one: Any) -> float:
-    start = time.perf_counter()
-    ask(one)
-    return time.perf_counter() - start
+    run_in_turn(timers, 0.0, min_samples=N_REPEATS)
+    return [1e6 * one.shortest for one in timers]

@@ -12,12 +12,12 @@ import typer
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from spinney.cli.accelerate import trials_table
+from spinney.base.wording import percent
+from spinney.cli.accelerate import comparison_table
 from spinney.cli.console import (
     Debug,
     OutputAsJson,
     Quiet,
-    in_percent,
     output,
     plain_errors,
 )
@@ -177,7 +177,7 @@ def _show(facts: dict[str, Any], loaded: Any, console: Console) -> None:
     console.print(table, markup=False)
     if facts["acceleration"] is not None:
         console.print()
-        console.print(trials_table(loaded.acceleration_))
+        console.print(comparison_table(loaded.acceleration_))
         console.print(loaded.acceleration_.outcome, markup=False)
 
 
@@ -220,11 +220,11 @@ def _lines(facts: dict[str, Any], loaded: Any) -> list[tuple[str, str]]:
 def _promise_words(promise: dict[str, Any]) -> str:
     if promise["max_disagreement"] == 0.0:
         return "every answer is that of the model"
-    share = in_percent(promise["max_disagreement"])
+    share = percent(promise["max_disagreement"])
     words = f"at most {share} of rows answered otherwise than by the model"
     if promise["certificate"] is None:
         return f"{words}, over the rows it was fitted to"
-    return f"{words}, for new rows, with {in_percent(promise['confidence'])} confidence"
+    return f"{words}, for new rows, with {percent(promise['confidence'])} confidence"
 
 
 def _counted(number: int, names: list[Any] | None) -> str:

@@ -17,13 +17,13 @@ from rich.console import Console
 from sklearn.pipeline import Pipeline
 
 from spinney.base.estimator import unwrapped
+from spinney.base.wording import percent
 from spinney.cli.answers import ENDINGS, Columns, write_answers
 from spinney.cli.console import (
     Debug,
     Jobs,
     OutputAsJson,
     Quiet,
-    in_percent,
     output,
     plain_errors,
     progress_bar,
@@ -220,6 +220,4 @@ def _show(result: dict[str, Any], console: Console) -> None:
     if result["error"] is not None:
         labelled = result["rows_with_label"]
         which = "" if labelled == n_rows else f" of the {labelled:,} rows with a label"
-        console.print(
-            f"Error against the labels: {in_percent(result['error'])}{which}."
-        )
+        console.print(f"Error against the labels: {percent(result['error'])}{which}.")

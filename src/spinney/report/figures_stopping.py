@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spinney.base.wording import number, percent
 from spinney.report.contents import Figure, Table
 from spinney.report.drawing import Axis, Band, Bars, Chart, Line, Rule, Shape, linear
-from spinney.report.wording import number, percent
 
 
 def figure_of_histogram(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spinney.base.wording import number, of_rows, percent, times
 from spinney.report.contents import Figure, Table
 from spinney.report.drawing import Axis, Chart, Line, Mark, linear
-from spinney.report.wording import number, of_rows, percent, times
 
 
 def figure_of_sweep(report: Mapping[str, Any]) -> Figure:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spinney.base.wording import number, of_rows, percent, ratio
 from spinney.report.contents import Figure, Page, Section, Table, Tile
 from spinney.report.drawing import Chart, Line, Mark, Rule, linear
 from spinney.report.figures_stopping import figure_of_histogram
 from spinney.report.page_stepping import spread
-from spinney.report.wording import number, of_rows, percent, ratio
 
 MOST_DRAWN = 300
 MOST_LISTED = 25

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spinney.base.wording import number, percent
 from spinney.report.contents import Figure, Page, Section, Table, Tile
 from spinney.report.drawing import Chart, Line, Rule, linear
-from spinney.report.wording import number, percent
 
 # Points of a curve that are drawn, and those that are listed.
 MOST_DRAWN = 300

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spinney.base.comparison import HEADINGS, Comparison
+from spinney.base.wording import number, of_rows, percent, ratio, times
 from spinney.report.contents import Page, Section, Table, Tile
 from spinney.report.figures_stopping import (
     figure_of_counts,
@@ -12,7 +14,6 @@ from spinney.report.figures_stopping import (
     figure_of_stopping,
 )
 from spinney.report.figures_sweep import figure_of_sweep, slider_of
-from spinney.report.wording import number, of_rows, percent, ratio, times
 
 TITLES = {
     "sequential": "Votes stopped early",
@@ -251,41 +252,17 @@ def _levels(report: Mapping[str, Any]) -> Section:
 
 
 def _comparison(acceleration: Mapping[str, Any]) -> Section:
-    trials = acceleration["trials"]
-    rows = [
-        (
-            trial["name"],
-            number(trial["trees"]),
-            percent(trial["disagreement"]),
-            number(trial["microseconds_batch"]),
-            number(trial["microseconds_single"]),
-            ("kept" if trial["chosen"] else "")
-            if trial["kept_promise"]
-            else "breaks the bound",
-        )
-        for trial in trials
-    ]
-    chosen = next(place for place, trial in enumerate(trials) if trial["chosen"])
+    compared = Comparison.from_dict(acceleration)
     return Section(
         "comparison",
         "What was compared",
         [
-            "Ways of asking the model that spinney.accelerate fitted to "
-            f"{acceleration['n_fitted']:,} rows and compared on "
-            f"{acceleration['n_compared']:,} others, where at most "
-            f"{percent(acceleration['max_disagreement'])} were allowed to differ from "
-            "the model's own answers."
+            f"Candidates that spinney.accelerate fitted to {compared.n_fitted:,} rows. "
+            + compared.description
         ],
         table=Table(
-            (
-                "Way of asking",
-                "Trees per row",
-                "Differs on",
-                "µs per row, batch",
-                "µs per row, alone",
-                "Verdict",
-            ),
-            rows,
-            marked=chosen,
+            tuple(heading.capitalize() for heading in HEADINGS),
+            compared.cells(),
+            marked=compared.candidates.index(compared.chosen),
         ),
     )
