@@ -18,9 +18,11 @@ if str(ROOT) not in sys.path:
 pytest.importorskip("benchmarks.compare", reason="benchmarks are not shipped here")
 
 from benchmarks.compare import agreement, table, timing  # noqa: E402
-from benchmarks.compare.compiling import GaveUp, compiled  # noqa: E402
+from benchmarks.compare.compiling import compiled  # noqa: E402
 from benchmarks.compare.models import Trained  # noqa: E402
 from benchmarks.compare.peers import PEERS, Engine, NotApplicable, Skip  # noqa: E402
+
+from spinney.cli.conversions import CannotTakePartError  # noqa: E402
 
 NATIVE = {
     "sklearn": ["spinney", "spinney predictor()", "scikit-learn"],
@@ -100,11 +102,11 @@ def test_a_peer_for_another_library_does_not_take_the_model(tmp_path):
 def test_compiling_is_given_up_after_the_limit_and_not_tried_again(tmp_path):
     out = tmp_path / "slow.so"
     slow = [sys.executable, "-c", "import time; time.sleep(60)"]
-    with pytest.raises(GaveUp, match="longer than"):
+    with pytest.raises(CannotTakePartError, match="longer than"):
         compiled(slow, out, limit=0.2)
 
     quick = [sys.executable, "-c", f"open({str(out)!r}, 'w').close()"]
-    with pytest.raises(GaveUp, match="longer than"):
+    with pytest.raises(CannotTakePartError, match="longer than"):
         compiled(quick, out, limit=0.2)
     assert compiled(quick, out, limit=30.0) > 0
 

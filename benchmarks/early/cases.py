@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import data
 from benchmarks.compare import models
 from benchmarks.compare.datasets import Dataset
-from benchmarks.papers import data
 
 # Parts to train on, to calibrate on and to ask, where the source does not say.
 SHARES = (0.6, 0.2, 0.2)
@@ -48,7 +48,7 @@ class Case:
     Parameters
     ----------
     dataset : str
-        A data set of `benchmarks.papers.data`.
+        A data set of `benchmarks.data`.
     model : str
         A key of `benchmarks.compare.models.RECIPES`.
     voting : {"soft", "hard", "cascade"}

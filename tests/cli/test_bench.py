@@ -13,7 +13,7 @@ import xgboost
 from sklearn.ensemble import RandomForestRegressor
 from typer.testing import CliRunner
 
-from spinney.cli import bench, peers
+from spinney.cli import bench, conversions, peers
 from spinney.cli.app import app
 
 pytestmark = pytest.mark.skipif(
@@ -147,10 +147,10 @@ def test_wrong_answers_of_all_trees_end_with_exit_code_1(work, monkeypatch):
 
 def test_a_compiler_that_takes_too_long_or_fails_is_given_up(monkeypatch):
     monkeypatch.setattr(peers, "COMPILE_SECONDS", 0.2)
-    with pytest.raises(peers.CannotTakePartError, match="takes longer than"):
+    with pytest.raises(conversions.CannotTakePartError, match="takes longer than"):
         peers._compile("import time; time.sleep(60)")
     monkeypatch.setattr(peers, "COMPILE_SECONDS", 60.0)
-    with pytest.raises(peers.CannotTakePartError, match="failed: ValueError: x"):
+    with pytest.raises(conversions.CannotTakePartError, match="failed: ValueError: x"):
         peers._compile("raise ValueError('x')")
 
 

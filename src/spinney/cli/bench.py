@@ -28,6 +28,7 @@ from spinney.cli.console import (
     plain_errors,
     progress_bar,
 )
+from spinney.cli.conversions import CannotTakePartError, Predict
 from spinney.cli.models import (
     Data,
     Model,
@@ -37,20 +38,13 @@ from spinney.cli.models import (
     refuse_pipeline,
     table_for,
 )
-from spinney.cli.peers import (
-    PEERS,
-    Ask,
-    CannotTakePartError,
-    Subject,
-    library_of,
-    original_of,
-)
+from spinney.cli.peers import PEERS, Subject, library_of, original_of
 from spinney.cli.tables import Table
 from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
 from spinney.readers import read_model
 
-# Rows that are read at most, rows of a batch, and rows to be asked about one by one.
+# Rows that are read at most, rows of a batch, and rows that come one by one.
 MOST_ROWS = 100_000
 BATCH = 10_000
 SINGLE_ROWS = 200
@@ -69,24 +63,24 @@ class Engine:
     ----------
     name : str
         What it is called in the table.
-    ask : callable
+    predict : callable
         Answers a batch.
     trees : float
-        Trees asked per row.
+        Trees evaluated per row.
     dtype : dtype
         Type of rows that it takes without converting them.
     is_label : bool
         Whether the answers are labels, not probabilities.
-    ask_one : callable or None
-        Answers a row that comes alone; None asks a batch of one row.
+    predict_one : callable or None
+        Answers a row that comes alone; None passes a batch of one row.
     """
 
     name: str
-    ask: Ask
+    predict: Predict
     trees: float
     dtype: Any
     is_label: bool = False
-    ask_one: Callable[[NDArray[np.floating]], Any] | None = None
+    predict_one: Callable[[NDArray[np.floating]], Any] | None = None
     n_differ: int = field(default=0, init=False)
     batch: float = field(default=0.0, init=False)
     single: float = field(default=0.0, init=False)
@@ -206,7 +200,7 @@ def _measured(
             verbose=lambda share: show(0.3 * share, "fitting"),
         )
         n_trees = forest.n_trees
-        n_asked = float(fast.predict_counted(timed)[1].mean())
+        n_evaluated = float(fast.predict_counted(timed)[1].mean())
         engines = [
             Engine(
                 ALL_TREES,
@@ -214,15 +208,15 @@ def _measured(
                 n_trees,
                 own,
                 is_label=True,
-                ask_one=forest.predictor(),
+                predict_one=forest.predictor(),
             ),
             Engine(
                 EARLY,
                 fast.predict,
-                n_asked,
+                n_evaluated,
                 own,
                 is_label=True,
-                ask_one=fast.predictor(),
+                predict_one=fast.predictor(),
             ),
         ]
         failed: dict[str, str] = {}
@@ -271,14 +265,14 @@ def _engine_facts(engine: Engine) -> dict[str, Any]:
 def _prepared_original(subject: Subject, failed: dict[str, str]) -> Engine | None:
     """Return the library that the model comes from, or note why there is none."""
     try:
-        ask, is_label = original_of(subject)
+        predict, is_label = original_of(subject)
     # A library may fail in any way; the comparison goes on and says how.
     except Exception as error:
         failed[subject.library_name] = _reason(error)
         return None
     forest = subject.forest
     dtype = np.dtype(forest.input_dtype)
-    return Engine(subject.library_name, ask, forest.n_trees, dtype, is_label)
+    return Engine(subject.library_name, predict, forest.n_trees, dtype, is_label)
 
 
 def _prepared_peers(
@@ -295,8 +289,8 @@ def _prepared_peers(
             continue
         show(peer.name)
         try:
-            ask = peer.adapt(subject)
-            engine = Engine(peer.name, ask, subject.forest.n_trees, peer.dtype)
+            predict = peer.adapt(subject)
+            engine = Engine(peer.name, predict, subject.forest.n_trees, peer.dtype)
             n_differ = int((_labels(engine, subject, timed) != reference).sum())
             if n_differ > MOST_DIFFERENT * len(timed):
                 msg = f"answers {n_differ:,} of {len(timed):,} rows otherwise"
@@ -313,7 +307,7 @@ def _labels(
     engine: Engine, subject: Subject, rows: NDArray[np.floating]
 ) -> NDArray[Any]:
     """Return the labels that an engine gives to rows."""
-    answers = engine.ask(engine.rows(rows))
+    answers = engine.predict(engine.rows(rows))
     return np.ravel(answers) if engine.is_label else subject.labels(answers)
 
 
@@ -334,12 +328,12 @@ def _time(
     batch, single = [], []
     for engine in engines:
         rows = engine.rows(timed)
-        batch.append(Timer(engine.ask, [rows]))
+        batch.append(Timer(engine.predict, [rows]))
         few = rows[:SINGLE_ROWS]
-        if engine.ask_one is not None:
-            single.append(Timer(engine.ask_one, list(few)))
+        if engine.predict_one is not None:
+            single.append(Timer(engine.predict_one, list(few)))
         else:
-            single.append(Timer(engine.ask, list(few[:, None, :])))
+            single.append(Timer(engine.predict, list(few[:, None, :])))
     run_in_turn(batch, seconds / 2, on_round=lambda share: show(share / 2))
     run_in_turn(single, seconds / 2, on_round=lambda share: show(0.5 + share / 2))
     for engine, many, one in zip(engines, batch, single, strict=True):
