@@ -112,7 +112,7 @@ def test_peers_that_fail_differ_or_are_absent_are_named(work, measure, monkeypat
     assert names_of(document)[3:] == ["good"]
     assert document["engines"][3]["labels_differ"] == 0
     assert document["failed"]["failing"] == "RuntimeError: no [model] of this kind"
-    assert "rows otherwise" in document["failed"]["other model"]
+    assert "rows differently" in document["failed"]["other model"]
     assert document["not_installed"] == ["absent"]
     done = run(
         "bench",

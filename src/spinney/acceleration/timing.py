@@ -188,11 +188,11 @@ def rows_for_predictor(
     Returns
     -------
     rows : ndarray of shape (n_rows, n_features) or None
-        Checked and converted; None if steps before the model have to be taken first,
+        Converted; None if steps before the model have to be taken first,
         which ``predictor()`` leaves out.
     """
     if classifier._has_preprocessing():
         return None
     few = _safe_indexing(X, np.arange(min(n_rows, _num_samples(X))))
-    rows: NDArray[np.floating] = classifier._rows(few)
+    rows: NDArray[np.floating] = classifier.forest_.engine.rows(few)
     return rows

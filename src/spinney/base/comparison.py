@@ -100,7 +100,7 @@ class Comparison:
         """What was compared on which rows, in a sentence."""
         return (
             f"Compared on {self.n_compared:,} held-out rows, where at most "
-            f"{percent(self.max_disagreement)} may be answered otherwise than by the "
+            f"{percent(self.max_disagreement)} may be answered differently than by the "
             "model; times are per row."
         )
 

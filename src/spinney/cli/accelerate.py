@@ -34,8 +34,7 @@ from spinney.cli.models import (
     Data,
     Model,
     Trust,
-    load_model,
-    refuse_pipeline,
+    load_whole_model,
     table_for,
     without_label,
 )
@@ -71,7 +70,7 @@ def accelerate(
     ] = None,
     max_disagreement: Annotated[
         float,
-        typer.Option(help="Share of rows that may be answered otherwise than before."),
+        typer.Option(help="Share of rows whose answer may change."),
     ] = 1e-3,
     confidence: Annotated[
         float | None,
@@ -109,8 +108,7 @@ def accelerate(
         console = output(quiet=quiet or as_json)
         check_suffix(report, "The report", REPORTS)
         check_outputs(out, report, inputs=(model, data))
-        trained = load_model(model, trust=trust)
-        refuse_pipeline(trained, model)
+        trained = load_whole_model(model, trust=trust)
         part = table_for(trained, data, target, needs_target=False).whole()
 
         import spinney
@@ -214,11 +212,11 @@ def _promise(fast: Any) -> str:
     share = percent(fast.max_disagreement)
     if fast.certificate_ is None:
         return (
-            f"Promise: at most {share} of the rows given are answered otherwise than "
-            "by the model. New rows will be close to that; --confidence 0.95 proves a "
-            "bound for them."
+            f"Promise: at most {share} of the rows given are answered differently "
+            "than by the model. New rows will be close to that; --confidence 0.95 "
+            "proves a bound for them."
         )
     return (
-        f"Promise: at most {share} of new rows of the same kind are answered otherwise "
-        f"than by the model, with {percent(fast.confidence)} confidence."
+        f"Promise: at most {share} of new rows of the same kind are answered "
+        f"differently than by the model, with {percent(fast.confidence)} confidence."
     )

@@ -34,8 +34,7 @@ from spinney.cli.models import (
     Model,
     Trust,
     is_own_file,
-    load_model,
-    refuse_pipeline,
+    load_whole_model,
     table_for,
 )
 from spinney.cli.peers import PEERS, Subject, library_of, original_of
@@ -48,16 +47,16 @@ from spinney.readers import read_model
 MOST_ROWS = 100_000
 BATCH = 10_000
 SINGLE_ROWS = 200
-# A peer that answers a larger share of the rows otherwise runs another model.
+# A peer that answers a larger share of the rows differently runs another model.
 MOST_DIFFERENT = 0.01
 
 ALL_TREES = "spinney, all trees"
-EARLY = "spinney, stopping early"
+EARLY = "spinney, early exit"
 
 
 @dataclass
 class Engine:
-    """A way to run the model, and what came out.
+    """An engine that runs the model, and what came out.
 
     Parameters
     ----------
@@ -101,7 +100,7 @@ def bench(
     ] = None,
     max_disagreement: Annotated[
         float,
-        typer.Option(help="Share of rows that stopping early may answer otherwise."),
+        typer.Option(help="Share of rows that early exit may answer differently."),
     ] = 1e-3,
     seconds: Annotated[
         float, typer.Option(help="Time to measure for, all engines together.")
@@ -115,7 +114,7 @@ def bench(
 ) -> None:
     """Time a model in spinney, in its own library and in all peers installed.
 
-    Early stopping is fitted to one half of the rows of DATA, and everything is timed
+    Early exit is fitted to one half of the rows of DATA, and everything is timed
     on the other. The labels of every engine are compared first. Engines take turns,
     and medians are told: for batches, and for rows that come one at a time.
     """
@@ -124,8 +123,7 @@ def bench(
         if not 0 < seconds < float("inf"):
             msg = f"--seconds must be above 0, got {seconds:g}."
             raise InvalidArgumentError(msg)
-        trained = load_model(model, trust=trust)
-        refuse_pipeline(trained, model)
+        trained = load_whole_model(model, trust=trust)
         rows = _some_rows(table_for(trained, data, target, needs_target=False))
         result = _measured(
             console,
@@ -144,7 +142,7 @@ def bench(
         if wrong:
             complain(
                 f"With all trees, spinney answers {wrong:,} of {result['rows']:,} rows "
-                f"otherwise than {result['original']}. Please report this as a bug."
+                f"differently than {result['original']}. Please report this as a bug."
             )
             raise typer.Exit(PROMISE_NOT_KEPT)
 
@@ -293,7 +291,7 @@ def _prepared_peers(
             engine = Engine(peer.name, predict, subject.forest.n_trees, peer.dtype)
             n_differ = int((_labels(engine, subject, timed) != reference).sum())
             if n_differ > MOST_DIFFERENT * len(timed):
-                msg = f"answers {n_differ:,} of {len(timed):,} rows otherwise"
+                msg = f"answers {n_differ:,} of {len(timed):,} rows differently"
                 raise CannotTakePartError(msg)
         except Exception as error:
             failed[peer.name] = _reason(error)
@@ -363,7 +361,7 @@ def _show(result: dict[str, Any], console: Console) -> None:
     console.print(
         f"×: times as fast as {base['name']}. differ: labels other than those of "
         f"{result['original'] or 'all trees'}. single: rows that come one at a time. "
-        f"Stopping early ({result['way_of_stopping']}) was fitted to "
+        f"Early exit ({result['way_of_stopping']}) was fitted to "
         f"{result['rows_fitted']:,} other rows and allowed "
         f"{percent(result['max_disagreement'])} of labels to differ."
     )

@@ -33,7 +33,7 @@ Jobs = Annotated[
         "--n-jobs", help="Number of threads; -1: one per core.", show_default="one"
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Draws whatever is left to chance.")]
+Seed = Annotated[int, typer.Option(help="Seed of everything that is drawn at random.")]
 
 PROMISE_NOT_KEPT = 1
 BAD_INPUT = 2

@@ -55,11 +55,11 @@ def facts_of(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Size", size),
         ("Features", f"{model['n_features']:,}"),
         ("Classes", classes),
-        ("Asked by", f"{report['classifier']}, {report['method']}"),
+        ("Evaluated by", f"{report['classifier']}, {report['method']}"),
     ]
     for name, words in (
         ("max_disagreement", "Allowed disagreement"),
-        ("confidence", "Confidence asked for"),
+        ("confidence", "Confidence required"),
         ("trade_off", "Trade-off"),
         ("budget", "Budget"),
     ):

@@ -1,4 +1,4 @@
-"""The page of a classifier that stops asking early."""
+"""The page of a classifier that exits early."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from spinney.report.figures_stopping import (
     figure_of_counts,
     figure_of_distribution,
     figure_of_stopping,
+    trees_word,
 )
 from spinney.report.figures_sweep import figure_of_sweep, slider_of
 
 TITLES = {
     "sequential": "Votes stopped early",
     "cascade": "Scores stopped early",
-    "all trees": "All trees asked",
+    "all trees": "All trees evaluated",
 }
 
 
@@ -45,11 +46,6 @@ def page_of_stopping(report: Mapping[str, Any], facts: list[tuple[str, str]]) ->
     )
 
 
-def trees_word(report: Mapping[str, Any]) -> str:
-    """Return what is asked: trees, or voters of other kinds."""
-    return "voters" if report["model"]["n_nodes"] is None else "trees"
-
-
 def _summary(report: Mapping[str, Any]) -> str:
     n_trees, trees = report["model"]["n_trees"], report["trees"]
     differing = report["disagreement"]
@@ -61,9 +57,10 @@ def _summary(report: Mapping[str, Any]) -> str:
             f"itself answers. This page shows what that takes on {n_rows:,} rows."
         )
     return (
-        f"On {n_rows:,} rows, {number(trees['mean'])} of {n_trees:,} {word} were asked "
-        f"per row on average, and {of_rows(differing['n_disagreements'], n_rows)} got "
-        "another answer than from the model itself."
+        f"On {n_rows:,} rows, {number(trees['mean'])} of {n_trees:,} {word} were "
+        "evaluated per row on average, and "
+        f"{of_rows(differing['n_disagreements'], n_rows)} got another label than from "
+        "the model itself."
     )
 
 
@@ -152,8 +149,8 @@ def promise(report: Mapping[str, Any]) -> list[str]:
     """
     if report["kind"] == "all trees":
         return [
-            "Nothing ever differs: all trees are asked, and the answers are those of "
-            "the model, on these rows and on all others."
+            "Nothing ever differs: all trees are evaluated, and the answers are those "
+            "of the model, on these rows and on all others."
         ]
     proof, differing = report["certificate"], report["disagreement"]
     n_rows = report["rows"]["n_rows"]
@@ -166,7 +163,7 @@ def promise(report: Mapping[str, Any]) -> list[str]:
             f"Proven: of new rows of the same kind, at most "
             f"{percent(proof['upper_bound'])} get another answer than from "
             f"{reference}, with {percent(proof['confidence'])} confidence. It was "
-            f"proven on {proof['n_rows']:,} rows kept back, of which "
+            f"proven on {proof['n_rows']:,} held-out rows, of which "
             f"{proof['n_disagreements']:,} differed. Rows of another kind (drift) "
             "invalidate it."
         )
@@ -174,8 +171,8 @@ def promise(report: Mapping[str, Any]) -> list[str]:
         said.append(
             f"A bound of {percent(report['settings']['max_disagreement'])} was to be "
             f"proven with {percent(report['settings']['confidence'])} confidence, and "
-            "the rows given to fit were too few for it. So all trees are asked, and "
-            f"nothing differs from {reference}."
+            "the rows given to fit were too few for it. So all trees are evaluated, "
+            f"and nothing differs from {reference}."
         )
     else:
         said.append(
@@ -198,7 +195,7 @@ def promise(report: Mapping[str, Any]) -> list[str]:
             f"which was {percent(differing['with_reference'])} here. The model itself "
             "decides in another way, and differs from that vote on "
             f"{percent(differing['reference_with_model'])} of these rows, however many "
-            "trees are asked."
+            "trees are evaluated."
         )
     return said
 
@@ -229,7 +226,7 @@ def _work(report: Mapping[str, Any]) -> Section:
         caption=f"How many {word} are enough for how many rows",
     )
     return Section(
-        "work", f"{word.capitalize()} asked", [], [figure_of_counts(report)], table
+        "work", f"{word.capitalize()} evaluated", [], [figure_of_counts(report)], table
     )
 
 

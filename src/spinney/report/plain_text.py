@@ -48,8 +48,8 @@ def markdown_of(page: Page) -> str:
 def _marked(table: Table) -> list[tuple[str, ...]]:
     """Return the rows of a table, the marked one with a sign after its name."""
     return [
-        (f"{row[0]} ◂", *row[1:]) if place == table.marked else row
-        for place, row in enumerate(table.rows)
+        (f"{row[0]} ◂", *row[1:]) if k == table.marked else row
+        for k, row in enumerate(table.rows)
     ]
 
 
