@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as TextTable
 
@@ -193,7 +194,14 @@ def comparison_table(compared: Comparison) -> TextTable:
     compared : Comparison
         The comparison.
     """
-    table = TextTable(title=compared.description, title_justify="left")
+    # Few lines, so that nothing is broken in eighty columns.
+    table = TextTable(
+        title=compared.description,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
     for heading in HEADINGS:
         is_name = heading == HEADINGS[0]
         is_text = is_name or heading == HEADINGS[-1]
