@@ -81,7 +81,7 @@ def _lightgbm_row(trained: Trained) -> Engine:
     if status != 0:
         msg = "LGBM_BoosterPredictForMatSingleRowFastInit refused the model"
         raise Skip(msg)
-    ask = basic._LIB.LGBM_BoosterPredictForMatSingleRowFast
+    predict_row = basic._LIB.LGBM_BoosterPredictForMatSingleRowFast
     arguments = (
         config,
         ctypes.c_void_p(row.ctypes.data),
@@ -91,7 +91,7 @@ def _lightgbm_row(trained: Trained) -> Engine:
 
     def predict(given: NDArray[np.float32]) -> NDArray[np.float64]:
         row[:] = given
-        ask(*arguments)
+        predict_row(*arguments)
         return out
 
     return Engine(

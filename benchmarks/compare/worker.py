@@ -29,7 +29,7 @@ WEIGHT_OF_LARGE = 4.0
 # hundredth; at these sizes the time per row no longer depends on their number.
 MAX_CALL_SECONDS = 3.0
 
-# Different batches that an engine is asked in turn; large ones are taken once.
+# Different batches that an engine is given in turn; large ones are taken once.
 N_BATCHES = {1: 2_000, 10: 500, 1_000: 20}
 
 

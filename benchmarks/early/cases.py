@@ -1,4 +1,4 @@
-"""The models whose trees are asked early, and the rows for each purpose."""
+"""The models that exit early, and the rows for each purpose."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from benchmarks import data
 from benchmarks.compare import models
 from benchmarks.compare.datasets import Dataset
 
-# Parts to train on, to calibrate on and to ask, where the source does not say.
+# Parts to train on, to calibrate on and to predict, where the source does not say.
 SHARES = (0.6, 0.2, 0.2)
 
-# A quick run asks and calibrates on no more rows than these.
+# A quick run predicts and calibrates on no more rows than these.
 QUICK_ROWS = 2_000
 
 
@@ -115,7 +115,7 @@ class Rows:
         return cls(name, X[train], y[train], X[cal], X[test])
 
     def parted_again(self, seed: int) -> Rows:
-        """Return the same model's rows with others to calibrate on and to ask."""
+        """Return the same model's rows with others to calibrate on and to predict."""
         pooled = np.concatenate([self.X_cal, self.X_test])
         order = np.random.default_rng(seed).permutation(len(pooled))
         cal, test = np.split(order, [len(self.X_cal)])
