@@ -58,9 +58,8 @@ def _summary(report: Mapping[str, Any]) -> str:
         )
     return (
         f"On {n_rows:,} rows, {number(trees['mean'])} of {n_trees:,} {word} were "
-        "evaluated per row on average, and "
-        f"{of_rows(differing['n_disagreements'], n_rows)} got another label than from "
-        "the model itself."
+        "evaluated per row on average; the label differs from the model's own for "
+        f"{of_rows(differing['n_disagreements'], n_rows)}."
     )
 
 
