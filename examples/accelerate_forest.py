@@ -1,7 +1,7 @@
 """Make a random forest faster, and prove on fresh rows that it answers as before.
 
 Three sets of rows that have nothing in common: one to train on, one without labels to
-find out when it is safe to stop asking trees, and one to check the result. The file at
+find out when it is safe to exit early, and one to check the result. The file at
 the end is what a service or a batch job loads.
 
 Run it: python examples/accelerate_forest.py
@@ -39,8 +39,8 @@ print(certificate)
 if certificate.upper_bound > 0.01:
     print("not good enough: pass more rows to accelerate, or a confidence")
 
-labels, n_asked = fast.predict_counted(fresh)
-print(f"trees asked: {n_asked.mean():.1f} of {fast.forest_.n_trees} on average")
+labels, n_evaluated = fast.predict_counted(fresh)
+print(f"trees evaluated: {n_evaluated.mean():.1f} of {fast.forest_.n_trees} on average")
 print(f"right: {(labels == truth).mean():.4f}", end=", ")
 print(f"with all trees: {(model.predict(fresh) == truth).mean():.4f}")
 

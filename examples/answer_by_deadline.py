@@ -1,8 +1,8 @@
 """Answer before a deadline, with as many steps as the time allows.
 
 A controller reads its sensors and has to act within a millisecond or less, whatever
-else the processor is doing. A forest that can only be asked as a whole has nothing to
-say when it is cut off. An anytime forest has an answer after every single step, and
+else the processor is doing. A forest that can only be evaluated as a whole has nothing
+to say when it is cut off. An anytime forest has an answer after every single step, and
 takes its steps in an order in which the first ones help most.
 
 Run it: python examples/answer_by_deadline.py

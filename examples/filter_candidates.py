@@ -2,8 +2,9 @@
 
 A recommender scores a hundred thousand items and shows ten. Nearly all items are to be
 rejected, and of those nobody wants to know the score. With early_exit="negative" a
-cascade rejects an item as soon as its partial score is low enough, and asks all trees
-about the others, so that the promising ones have the very score that the model gives.
+cascade rejects an item as soon as its partial score is low enough, and evaluates all
+trees for the others, so that the promising ones have the very score that the model
+gives.
 
 Run it: python examples/filter_candidates.py
 """
@@ -40,10 +41,10 @@ cascade = spinney.CascadeClassifier(
 print(cascade.certificate_)
 
 items = X[26_000:]
-labels, n_asked = cascade.predict_counted(items)
-rejected = n_asked < cascade.forest_.n_trees
+labels, n_evaluated = cascade.predict_counted(items)
+rejected = n_evaluated < cascade.forest_.n_trees
 print(f"{rejected.mean():.1%} of {len(items):,} items rejected early;")
-print(f"{n_asked.mean():.0f} of {cascade.forest_.n_trees} trees asked per item")
+print(f"{n_evaluated.mean():.0f} of {cascade.forest_.n_trees} trees evaluated per item")
 
 own = model.predict(items)
 print(f"decided otherwise than the model: {(labels != own).mean():.3%}")

@@ -76,7 +76,7 @@ print(
 print(f", before pruning {np.mean(final.predict_full(X_test) == y_test):.3f}")
 print(f"cost of a patient: {final.feature_cost(X_test).mean():.1f} of {full_cost:.0f}")
 
-# In use, tests are ordered as trees ask for them, and never for nothing.
+# In use, tests are ordered as trees need them, and never for nothing.
 table = X_test.to_numpy()
 found = final.predict_lazily(lambda column, rows: table[rows, column], len(table))
 assert (found.labels == final.predict(X_test)).all()

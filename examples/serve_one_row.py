@@ -63,8 +63,8 @@ class Model:
             return {"label": self.predict_row(row).item()}
         # How many trees it took is told by predict_counted. That one checks its input
         # as scikit-learn does, which takes longer than the trees.
-        labels, n_asked = self.classifier.predict_counted(row[None, :])
-        return {"label": labels[0].item(), "trees_asked": int(n_asked[0])}
+        labels, n_evaluated = self.classifier.predict_counted(row[None, :])
+        return {"label": labels[0].item(), "trees_asked": int(n_evaluated[0])}
 
     def checked_row(self, request):
         """Return the row of a request, or say what is wrong with it."""

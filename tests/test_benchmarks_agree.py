@@ -18,9 +18,11 @@ if str(ROOT) not in sys.path:
 pytest.importorskip("benchmarks.compare", reason="benchmarks are not shipped here")
 
 from benchmarks.compare import agreement, table, timing  # noqa: E402
-from benchmarks.compare.compiling import GaveUp, compiled  # noqa: E402
+from benchmarks.compare.compiling import compiled  # noqa: E402
 from benchmarks.compare.models import Trained  # noqa: E402
 from benchmarks.compare.peers import PEERS, Engine, NotApplicable, Skip  # noqa: E402
+
+from spinney.cli.conversions import CannotTakePartError  # noqa: E402
 
 NATIVE = {
     "sklearn": ["spinney", "spinney predictor()", "scikit-learn"],
@@ -100,30 +102,25 @@ def test_a_peer_for_another_library_does_not_take_the_model(tmp_path):
 def test_compiling_is_given_up_after_the_limit_and_not_tried_again(tmp_path):
     out = tmp_path / "slow.so"
     slow = [sys.executable, "-c", "import time; time.sleep(60)"]
-    with pytest.raises(GaveUp, match="longer than"):
+    with pytest.raises(CannotTakePartError, match="longer than"):
         compiled(slow, out, limit=0.2)
 
     quick = [sys.executable, "-c", f"open({str(out)!r}, 'w').close()"]
-    with pytest.raises(GaveUp, match="longer than"):
+    with pytest.raises(CannotTakePartError, match="longer than"):
         compiled(quick, out, limit=0.2)
     assert compiled(quick, out, limit=30.0) > 0
 
 
 def test_engines_take_turns_and_each_gets_its_samples():
-    asked = []
-    contestants = {
-        name: timing.Contestant(lambda batch, name=name: asked.append(name), [0], 1)
-        for name in "abc"
-    }
-    for one in contestants.values():
-        one.n_calls, one.call_seconds = 1, 1.0
+    timers = [timing.EngineTimer(lambda batch: None, [0], 7) for _ in range(3)]
 
-    timing.run_in_turn(contestants, seconds=0.0, min_samples=4)
+    timing.run_in_turn(timers, seconds=0.0, min_samples=4)
 
-    rounds = [asked[i : i + 3] for i in range(0, len(asked), 3)]
-    assert len(rounds) == 4
-    assert all(sorted(names) == ["a", "b", "c"] for names in rounds)
-    assert len({tuple(names) for names in rounds}) > 1
+    for one in timers:
+        told = one.to_dict()
+        assert told["samples"] == 4
+        assert told["rows"] == 7
+        assert 0.0 < told["min_us"] <= told["median_us"] <= told["p95_us"]
 
 
 def entry(peer, batch, median, **more):

@@ -53,7 +53,7 @@ def numbers_after(words, text):
 def test_a_forest_is_accelerated_and_certified(tmp_path):
     said = output_of("accelerate_forest.py", tmp_path)
     assert "all trees" in said
-    asked, in_all = numbers_after("trees asked", said)
+    asked, in_all = numbers_after("trees evaluated", said)
     assert asked < 0.5 * in_all
     _, _, share, bound, confidence = numbers_after("<Certificate", said)
     assert share <= bound <= 2.0
@@ -85,7 +85,7 @@ def test_a_filter_rejects_most_and_ranks_the_rest_exactly(tmp_path):
     said = output_of("filter_candidates.py", tmp_path)
     assert "the same as without a cascade: True" in said
     assert numbers_after("decided otherwise", said)[0] < 0.3
-    assert int(re.search(r"(\d+) of 200 trees asked per item", said)[1]) < 100
+    assert int(re.search(r"(\d+) of 200 trees evaluated per item", said)[1]) < 100
 
 
 def test_answers_come_by_the_deadline_and_get_better(tmp_path):

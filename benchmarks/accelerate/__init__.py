@@ -1,1 +1,1 @@
-"""What `spinney.accelerate` saves on the clock, beside engines that ask all trees."""
+"""What `spinney.accelerate` saves on the clock, beside engines that take all trees."""

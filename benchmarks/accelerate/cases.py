@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import data
 from benchmarks.compare import models
 from benchmarks.compare.datasets import Dataset
 from benchmarks.early import cases as early
-from benchmarks.papers import data, sequential
+from benchmarks.papers import sequential
 
 # Engines beside which a forest is timed. Others take a model of this kind too, but
 # compile for hours, or were never the fastest in benchmarks/README.md.
@@ -40,7 +41,7 @@ class Case:
     Parameters
     ----------
     dataset : str
-        A data set of `benchmarks.papers.data`.
+        A data set of `benchmarks.data`.
     model : str
         A key of `benchmarks.compare.models.RECIPES`.
     """

@@ -1,4 +1,4 @@
-"""Measure what `spinney.accelerate` saves, beside engines that ask all trees.
+"""Measure what `spinney.accelerate` saves, beside engines that evaluate all trees.
 
 python -m benchmarks.accelerate.run takes about half an hour once models are trained
 and converted, seven minutes of it measuring; --quick takes a minute or two. See
@@ -8,15 +8,12 @@ benchmarks/accelerate/README.md.
 from __future__ import annotations
 
 import argparse
-import json
-import tempfile
-import time
 from pathlib import Path
+from typing import Any
 
 from benchmarks.accelerate import tables
 from benchmarks.accelerate.cases import CASES, QUICK_CASES
-from benchmarks.compare import machine
-from benchmarks.compare.isolated import run_isolated
+from benchmarks.compare import runs
 
 RESULTS = Path(__file__).parent / "results"
 MODELS = tuple(case.dataset for case in CASES)
@@ -31,53 +28,35 @@ SECONDS, QUICK_SECONDS = 400.0, 10.0
 
 def main(arguments: list[str] | None = None) -> None:
     """Parse the command line, run all cases, write the results."""
-    options = _parser().parse_args(arguments)
-    unknown = sorted(set(options.models or []) - set(MODELS))
-    if unknown:
-        _parser().error(f"there is no model {unknown}; there are {list(MODELS)}")
-    options.cache.mkdir(parents=True, exist_ok=True)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    runs.check_names(parser, options.models or [], MODELS)
     cases = QUICK_CASES if options.quick else CASES
     if options.models:
         cases = tuple(case for case in CASES if case.dataset in options.models)
     seconds = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
     share = seconds / len(QUICK_CASES if options.quick else CASES)
-    settings = (QUICK if options.quick else FULL) | {"seconds": share}
-    started = time.monotonic()
-    result = {
-        "format": 1,
-        "quick": options.quick,
-        "machine": machine.describe(),
-        "settings": dict(settings),
-        "cases": [],
-    }
-    for case in cases:
-        title = f"{case.dataset}, {case.model}"
-        print(title, flush=True)
-        job = settings | {
-            "case": CASES.index(case),
-            "quick": options.quick,
-            "cache": str(options.cache.resolve()),
-        }
-        found = run_isolated("benchmarks.accelerate.worker", job, title)
-        parts = ", ".join(f"{what} {s:.0f} s" for what, s in found["seconds"].items())
-        print(f"  {parts}", flush=True)
-        result["cases"].append(found)
-    result["machine"]["load_after"] = machine.load_average()
-    result["settings"]["wall_seconds"] = round(time.monotonic() - started, 1)
+    result = runs.run_cases(
+        "benchmarks.accelerate.worker",
+        {f"{one.dataset}, {one.model}": {"case": CASES.index(one)} for one in cases},
+        (QUICK if options.quick else FULL) | {"seconds": share},
+        options,
+        _tell,
+    )
     whole = not options.quick and options.seconds is None and len(cases) == len(CASES)
-    out = (RESULTS if whole else options.cache) / f"{machine.slug()}.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(tables.render(result))
-    print(f"results: {out}")
+    runs.write_result(
+        result, RESULTS if whole else options.cache, tables.render(result)
+    )
     if whole:
         tables.write_pages(result)
 
 
-def _parser() -> argparse.ArgumentParser:
-    def words(text: str) -> list[str]:
-        return [word.strip() for word in text.split(",") if word.strip()]
+def _tell(found: dict[str, Any]) -> None:
+    parts = ", ".join(f"{what} {s:.0f} s" for what, s in found["seconds"].items())
+    print(f"  {parts}", flush=True)
 
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.accelerate.run", description=__doc__
     )
@@ -91,15 +70,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--models",
-        type=words,
+        type=runs.words,
         help=f"by data set, of {', '.join(MODELS)}; all by default",
     )
-    add(
-        "--cache",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "spinney-accelerate",
-        help="folder for trained and converted models",
-    )
+    runs.add_cache(parser, "spinney-accelerate")
     return parser
 
 

@@ -68,9 +68,9 @@ def run_case(job: dict[str, Any], say: Callable[[str], object]) -> dict[str, Any
         "predictor": _differ_alone(alone[FAST], fast.predict, rows.new),
     }
     measuring = time.perf_counter()
-    asks = {OWN: model.predict, WHOLE: forest.predict, FAST: fast.predict}
+    predicts = {OWN: model.predict, WHOLE: forest.predict, FAST: fast.predict}
     times = others.time_batches(
-        asks, rows.new, job["batch"], BATCH_SHARE * job["seconds"], say
+        predicts, rows.new, job["batch"], BATCH_SHARE * job["seconds"], say
     )
     alone[OWN] = lambda row: model.predict(row[None])
     times += others.time_single_rows(
@@ -104,7 +104,7 @@ def _accelerated(
     level: float,
     seed: int,
 ) -> tuple[dict[str, Any], Any]:
-    """Accelerate once, and ask for rows that nothing has seen yet.
+    """Accelerate once, and predict rows that nothing has seen yet.
 
     Returns
     -------
@@ -120,13 +120,13 @@ def _accelerated(
             model, X_given, max_disagreement=level, random_state=seed
         )
     seconds = time.perf_counter() - started
-    labels, n_asked = fast.predict_counted(X_new)
+    labels, n_evaluated = fast.predict_counted(X_new)
     n_differ = int((labels != own).sum())
     said = [one for one in caught if issubclass(one.category, spinney.SpinneyWarning)]
     return {
         "seed": seed,
         "kept": fast.acceleration_.chosen.name,
-        "share": float(n_asked.mean()) / fast.forest_.n_trees,
+        "share": float(n_evaluated.mean()) / fast.forest_.n_trees,
         "n_differ": n_differ,
         "n_new": len(X_new),
         "interval": interval(n_differ, len(X_new)),
@@ -146,17 +146,19 @@ def interval(n_events: int, n_rows: int) -> tuple[float, float]:
 
 
 def _differ_alone(
-    ask: Callable[[Any], Any], predict: Callable[[Any], Any], X: NDArray[np.float32]
+    predict_one: Callable[[Any], Any],
+    predict: Callable[[Any], Any],
+    X: NDArray[np.float32],
 ) -> int:
-    """Return how many rows are answered otherwise if they come alone."""
+    """Return how many rows are answered differently if they come alone."""
     X = X[:N_ROWS_ALONE]
-    return int((np.array([ask(row) for row in X]) != predict(X)).sum())
+    return int((np.array([predict_one(row) for row in X]) != predict(X)).sum())
 
 
 def _told(fit: dict[str, Any]) -> str:
     low, high = fit["interval"]
     return (
-        f"  seed {fit['seed']}: {fit['kept']}, found in {fit['seconds']:.1f} s, asks "
+        f"  seed {fit['seed']}: {fit['kept']}, found in {fit['seconds']:.1f} s, takes "
         f"{100 * fit['share']:.2f} % of the trees, disagrees on "
         f"{100 * fit['n_differ'] / fit['n_new']:.3f} % of new rows "
         f"({100 * low:.3f} to {100 * high:.3f} %)"

@@ -1,1 +1,1 @@
-"""spinney's runtime beside other ways to ask the same trained model."""
+"""spinney's runtime beside other engines for the same trained model."""

@@ -1,4 +1,4 @@
-"""Whether an engine answers as the original does; asked before anything is timed."""
+"""Whether an engine answers as the original does; without that, it is not timed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.compare.engines import Engine
 # added; a row that ends in another leaf of one tree differs by far more.
 TOLERANCE = 1e-5
 
-# Engines for single rows are asked one row at a time, so not for all rows.
+# Engines for single rows take one row at a time, so not for all rows.
 MAX_SINGLE_ROWS = 5_000
 
 
@@ -48,7 +48,7 @@ def measure(
     labels: NDArray[np.integer],
     probabilities: NDArray[np.floating],
 ) -> Agreement:
-    """Ask `engine` for the rows `X` and compare with the original.
+    """Predict the rows `X` with `engine` and compare with the original.
 
     Parameters
     ----------
@@ -61,16 +61,16 @@ def measure(
     probabilities : ndarray of shape (n_rows, n_classes)
         Probabilities that the original says.
     """
-    ask = engine.with_threads(1)
+    predict = engine.with_threads(1)
     started = time.perf_counter()
     if engine.only_batch is None:
-        answers = np.asarray(ask(engine.batch(X)))
+        answers = np.asarray(predict(engine.batch(X)))
     else:
         X = X[:MAX_SINGLE_ROWS]
         labels, probabilities = labels[: len(X)], probabilities[: len(X)]
         # Copied, because an engine may write every answer into the same buffer.
         answers = np.concatenate(
-            [np.array(ask(engine.batch(row[None]))).reshape(1, -1) for row in X]
+            [np.array(predict(engine.batch(row[None]))).reshape(1, -1) for row in X]
         )
     seconds = time.perf_counter() - started
     if engine.returns == "label":

@@ -1,9 +1,9 @@
-"""Other engines beside ways of asking: admitted first, then timed in turn."""
+"""Other engines beside our own: admitted first, then timed in turn."""
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from benchmarks.compare import agreement, datasets
 from benchmarks.compare.engines import failure
 from benchmarks.compare.models import Trained
 from benchmarks.compare.peers import PEERS, Engine, NotApplicable, Skip
-from benchmarks.compare.timing import Contestant, run_in_turn
+from benchmarks.compare.timing import EngineTimer, run_in_turn
 
 # Engines are compared with the model on so many rows at most.
 MAX_CHECK_ROWS = 20_000
@@ -23,12 +23,14 @@ MAX_CHECK_ROWS = 20_000
 # sizes the time per row no longer depends on their number.
 MAX_CALL_SECONDS = 1.5
 
-# Different batches, and different single rows, that are asked in turn.
+# Different batches, and different single rows, that are taken in turn.
 N_BATCHES, N_SINGLE_ROWS = 4, 2_000
 
 MIN_SAMPLES = 5
 
-Ask = Callable[[Any], Any]
+Predict = Callable[[Any], Any]
+# What is timed, what it is given in turn, and the rows of each.
+Prepared = tuple[Predict, Sequence[Any], int]
 Say = Callable[[str], object]
 
 
@@ -49,17 +51,17 @@ class Beside:
 
     def time_batches(
         self,
-        asks: dict[str, Ask],
+        predicts: dict[str, Predict],
         X: NDArray[np.float32],
         n_rows: int,
         seconds: float,
         say: Say,
     ) -> list[dict[str, Any]]:
-        """Time ways of asking, and all engines, on batches of `n_rows` rows of `X`."""
+        """Time our own, and all engines, on batches of `n_rows` rows of `X`."""
         tiled = datasets.tiled(X, N_BATCHES * n_rows)
         batches = [np.ascontiguousarray(part) for part in np.split(tiled, N_BATCHES)]
-        contestants = {
-            name: Contestant(ask, batches, n_rows) for name, ask in asks.items()
+        prepared: dict[str, Prepared] = {
+            name: (predict, batches, n_rows) for name, predict in predicts.items()
         }
         for name, engine in self.engines.items():
             if not engine.takes(n_rows, 1):
@@ -68,25 +70,27 @@ class Beside:
             if self.peers[name]["row_seconds"] * n_rows > MAX_CALL_SECONDS:
                 n_used //= 10
             parts = [engine.batch(part[:n_used]) for part in batches]
-            contestants[name] = Contestant(engine.with_threads(1), parts, n_used)
-        return _in_turn(contestants, n_rows, seconds, say)
+            prepared[name] = (engine.with_threads(1), parts, n_used)
+        return _in_turn(prepared, n_rows, seconds, say)
 
     def time_single_rows(
         self,
-        asks: dict[str, Ask],
+        predicts: dict[str, Predict],
         X: NDArray[np.float32],
         seconds: float,
         say: Say,
     ) -> list[dict[str, Any]]:
-        """Time ways of asking that take one row, and all engines, row by row."""
+        """Time our own that take one row, and all engines, row by row."""
         tiled = datasets.tiled(X, N_SINGLE_ROWS)
         rows = list(tiled)
-        contestants = {name: Contestant(ask, rows, 1) for name, ask in asks.items()}
+        prepared: dict[str, Prepared] = {
+            name: (predict, rows, 1) for name, predict in predicts.items()
+        }
         for name, engine in self.engines.items():
             if engine.takes(1, 1):
                 parts = [engine.batch(row[None]) for row in tiled]
-                contestants[name] = Contestant(engine.with_threads(1), parts, 1)
-        return _in_turn(contestants, 1, seconds, say)
+                prepared[name] = (engine.with_threads(1), parts, 1)
+        return _in_turn(prepared, 1, seconds, say)
 
 
 def admit(
@@ -156,14 +160,15 @@ def admit(
 
 
 def _in_turn(
-    contestants: dict[str, Contestant], n_rows: int, seconds: float, say: Say
+    prepared: dict[str, Prepared], n_rows: int, seconds: float, say: Say
 ) -> list[dict[str, Any]]:
-    for name, one in contestants.items():
+    timers = {}
+    for name, parts in prepared.items():
         say(name)
-        one.calibrate()
+        timers[name] = EngineTimer(*parts)
     say("")
-    run_in_turn(contestants, seconds, min_samples=MIN_SAMPLES)
+    run_in_turn(list(timers.values()), seconds, min_samples=MIN_SAMPLES)
     return [
         {"peer": name, "threads": 1, "batch": n_rows} | one.to_dict()
-        for name, one in contestants.items()
+        for name, one in timers.items()
     ]

@@ -38,7 +38,7 @@ def agrees(case: dict[str, Any], name: str) -> bool:
 def fastest(
     case: dict[str, Any], batch: int, agreeing: bool = False
 ) -> tuple[str, float] | None:
-    """Return the fastest other engine that asks all trees, and its time per row.
+    """Return the fastest other engine that evaluates all trees, and its time per row.
 
     Engines that give another label on more than one row in ten do not count. With
     `agreeing`, only engines count that answer as the model does on every row.

@@ -80,7 +80,7 @@ class Engine:
         return rows if self.shape is None else self.shape(rows)
 
     def takes(self, n_rows: int, n_threads: int) -> bool:
-        """Whether the engine can be asked this way."""
+        """Whether the engine can be called this way."""
         return self.only_batch in (None, n_rows) and (
             self.max_threads is None or n_threads <= self.max_threads
         )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.compare.compiling import ROOT
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_isolated(

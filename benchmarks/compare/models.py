@@ -1,4 +1,4 @@
-"""The trained models that every engine is asked to answer for."""
+"""The trained models that every engine has to run."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.compare.engines import Engine, Skip, peer
 from benchmarks.compare.models import Trained
+from spinney.cli.conversions import run_lightgbm, run_sklearn, run_xgboost
 
 
 @peer("spinney", "spinney", ours=True)
@@ -41,23 +42,18 @@ def _spinney_row(trained: Trained) -> Engine:
 
 @peer("scikit-learn", "scikit-learn", ("sklearn",))
 def _sklearn(trained: Trained) -> Engine:
-    def with_threads(n_threads: int) -> Callable[[NDArray], NDArray]:
-        trained.estimator.set_params(n_jobs=n_threads)
-        return trained.estimator.predict_proba
-
-    return Engine(with_threads, call="predict_proba(X), n_jobs=threads")
+    return Engine(
+        run_sklearn(trained.estimator, "predict_proba"),
+        call="predict_proba(X), n_jobs=threads",
+    )
 
 
 @peer("LightGBM", "lightgbm", ("lightgbm",))
 def _lightgbm(trained: Trained) -> Engine:
-    booster = trained.estimator.booster_
-
-    def with_threads(n_threads: int) -> Callable[[NDArray], NDArray]:
-        return lambda rows: booster.predict(
-            rows, num_threads=n_threads, validate_features=False
-        )
-
-    return Engine(with_threads, call="Booster.predict(X, num_threads=threads)")
+    return Engine(
+        run_lightgbm(trained.estimator),
+        call="Booster.predict(X, num_threads=threads)",
+    )
 
 
 @peer("LightGBM single row", "lightgbm", ("lightgbm",))
@@ -85,7 +81,7 @@ def _lightgbm_row(trained: Trained) -> Engine:
     if status != 0:
         msg = "LGBM_BoosterPredictForMatSingleRowFastInit refused the model"
         raise Skip(msg)
-    ask = basic._LIB.LGBM_BoosterPredictForMatSingleRowFast
+    predict_row = basic._LIB.LGBM_BoosterPredictForMatSingleRowFast
     arguments = (
         config,
         ctypes.c_void_p(row.ctypes.data),
@@ -95,7 +91,7 @@ def _lightgbm_row(trained: Trained) -> Engine:
 
     def predict(given: NDArray[np.float32]) -> NDArray[np.float64]:
         row[:] = given
-        ask(*arguments)
+        predict_row(*arguments)
         return out
 
     return Engine(
@@ -124,10 +120,7 @@ def _xgboost(trained: Trained) -> Engine:
 
 @peer("XGBoost", ("xgboost-cpu", "xgboost"), ("xgboost",))
 def _xgboost_inplace(trained: Trained) -> Engine:
-    booster = trained.estimator.get_booster()
-
-    def with_threads(n_threads: int) -> Callable[[NDArray], NDArray]:
-        booster.set_param({"nthread": n_threads})
-        return lambda rows: booster.inplace_predict(rows, validate_features=False)
-
-    return Engine(with_threads, call="Booster.inplace_predict(X), nthread=threads")
+    return Engine(
+        run_xgboost(trained.estimator),
+        call="Booster.inplace_predict(X), nthread=threads",
+    )

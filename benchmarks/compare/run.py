@@ -8,17 +8,23 @@ benchmarks/README.md.
 from __future__ import annotations
 
 import argparse
-import json
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 from benchmarks.compare import machine, table
-from benchmarks.compare.datasets import OPENML
+from benchmarks.compare.datasets import USUAL
 from benchmarks.compare.isolated import run_isolated
 from benchmarks.compare.models import RECIPES
 from benchmarks.compare.peers import PEERS
+from benchmarks.compare.runs import (
+    add_cache,
+    check_names,
+    close_result,
+    new_result,
+    words,
+    write_result_to,
+)
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -36,17 +42,8 @@ def main(arguments: list[str] | None = None) -> None:
     options.cache.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     cases = _cases(options)
-    result = {
-        "format": 1,
-        "quick": options.quick,
-        "machine": machine.describe(),
-        "settings": {
-            "seconds": options.seconds,
-            "threads": options.threads,
-            "batches": options.batches,
-        },
-        "cases": [],
-    }
+    settings = ("seconds", "threads", "batches")
+    result = new_result(options, {name: getattr(options, name) for name in settings})
     left = options.seconds
     for i, (dataset, model) in enumerate(cases):
         # What one case did not need, or took too much, is shared by those after it.
@@ -55,8 +52,7 @@ def main(arguments: list[str] | None = None) -> None:
         case = _run_case(dataset, model, share, options)
         left -= case["measured_seconds"]
         result["cases"].append(case)
-    result["machine"]["load_after"] = machine.load_average()
-    result["settings"]["wall_seconds"] = round(time.monotonic() - started, 1)
+    close_result(result, started)
     _write(result, options)
 
 
@@ -65,10 +61,7 @@ def _write(result: dict[str, Any], options: argparse.Namespace) -> None:
     if out is None:
         folder = options.cache if options.quick else RESULTS
         out = folder / f"{machine.slug()}.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(result, indent=1) + "\n")
-    print(table.render(result))
-    print(f"results: {out}")
+    write_result_to(result, out, table.render(result))
     if not options.quick and options.out is None:
         table.write_readme(result)
         print(f"tables: {table.README}")
@@ -114,16 +107,11 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     options.batches = options.batches or [1, 10, 1_000, 10_000 if quick else 100_000]
     options.compile_seconds = options.compile_seconds or (5.0 if quick else 60.0)
     options.check_rows = 2_000 if quick else 50_000
-    unknown = sorted(set(options.peers or []) - set(PEERS))
-    if unknown:
-        parser.error(f"no engine is called {unknown}; there are {list(PEERS)}")
+    check_names(parser, options.peers or [], PEERS)
     return options
 
 
 def _parser() -> argparse.ArgumentParser:
-    def words(text: str) -> list[str]:
-        return [word.strip() for word in text.split(",") if word.strip()]
-
     def numbers(text: str) -> list[int]:
         return [int(word) for word in words(text)]
 
@@ -133,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--quick", action="store_true", help="smaller models, two classes, few samples")
     add("--seconds", type=float, help="seconds of measuring (default 600, quick 40)")
-    add("--datasets", type=words, help=f"of {', '.join(OPENML)}, or a file's name")
+    add("--datasets", type=words, help=f"of {', '.join(USUAL)}, or a file's name")
     add("--models", type=words, help=f"of {', '.join(RECIPES)}")
     add("--peers", type=words, help="names of engines; all by default")
     add("--threads", type=numbers, default=[1, 2], help="default 1,2")
@@ -143,12 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         help="limit for a C compiler, default 60, quick 5",
     )
-    add(
-        "--cache",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "spinney-benchmarks",
-        help="folder for trained and compiled models",
-    )
+    add_cache(parser, "spinney-benchmarks")
     add("--out", type=Path, help="where to write the JSON; leaves the README alone")
     return parser
 

@@ -19,7 +19,7 @@ from benchmarks.compare import agreement, datasets, models
 from benchmarks.compare.engines import failure
 from benchmarks.compare.isolated import work
 from benchmarks.compare.peers import PEERS, Engine, NotApplicable, Skip
-from benchmarks.compare.timing import Contestant, run_in_turn
+from benchmarks.compare.timing import EngineTimer, run_in_turn
 
 # Part of the time that goes to each batch size; long calls need more of it.
 WEIGHTS = {1: 1.0, 10: 1.0, 1_000: 1.5}
@@ -29,7 +29,7 @@ WEIGHT_OF_LARGE = 4.0
 # hundredth; at these sizes the time per row no longer depends on their number.
 MAX_CALL_SECONDS = 3.0
 
-# Different batches that an engine is asked in turn; large ones are taken once.
+# Different batches that an engine is given in turn; large ones are taken once.
 N_BATCHES = {1: 2_000, 10: 500, 1_000: 20}
 
 
@@ -151,17 +151,20 @@ def _time_all(
     for n_threads in job["threads"]:
         for n_rows, weight in zip(job["batches"], weights, strict=True):
             with threadpool_limits(n_threads, user_api="openmp"):
-                contestants = {}
+                timers = {}
                 for name, engine in engines.items():
                     if not engine.takes(n_rows, n_threads):
                         continue
                     say(name)
                     batches, n_used = _batches(engine, rows, n_rows, rates[name])
-                    one = Contestant(engine.with_threads(n_threads), batches, n_used)
-                    one.calibrate()
-                    contestants[name] = one
-                run_in_turn(contestants, unit * weight, min_samples=job["min_samples"])
-            for name, one in contestants.items():
+                    predict = engine.with_threads(n_threads)
+                    timers[name] = EngineTimer(predict, batches, n_used)
+                run_in_turn(
+                    list(timers.values()),
+                    unit * weight,
+                    min_samples=job["min_samples"],
+                )
+            for name, one in timers.items():
                 entry = {"peer": name, "threads": n_threads, "batch": n_rows}
                 times.append(entry | one.to_dict())
     return times

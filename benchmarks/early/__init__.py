@@ -1,1 +1,1 @@
-"""What asking fewer trees is worth on the clock."""
+"""What evaluating fewer trees is worth on the clock."""

@@ -1,4 +1,4 @@
-"""The models whose trees are asked early, and the rows for each purpose."""
+"""The models that exit early, and the rows for each purpose."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import data
 from benchmarks.compare import models
 from benchmarks.compare.datasets import Dataset
-from benchmarks.papers import data
 
-# Parts to train on, to calibrate on and to ask, where the source does not say.
+# Parts to train on, to calibrate on and to predict, where the source does not say.
 SHARES = (0.6, 0.2, 0.2)
 
-# A quick run asks and calibrates on no more rows than these.
+# A quick run predicts and calibrates on no more rows than these.
 QUICK_ROWS = 2_000
 
 
@@ -48,7 +48,7 @@ class Case:
     Parameters
     ----------
     dataset : str
-        A data set of `benchmarks.papers.data`.
+        A data set of `benchmarks.data`.
     model : str
         A key of `benchmarks.compare.models.RECIPES`.
     voting : {"soft", "hard", "cascade"}
@@ -115,7 +115,7 @@ class Rows:
         return cls(name, X[train], y[train], X[cal], X[test])
 
     def parted_again(self, seed: int) -> Rows:
-        """Return the same model's rows with others to calibrate on and to ask."""
+        """Return the same model's rows with others to calibrate on and to predict."""
         pooled = np.concatenate([self.X_cal, self.X_test])
         order = np.random.default_rng(seed).permutation(len(pooled))
         cal, test = np.split(order, [len(self.X_cal)])

@@ -1,4 +1,4 @@
-"""Early stopping fitted to a model: what it asks, and how often it disagrees."""
+"""Early exit fitted to a model: what it evaluates, and how often it disagrees."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Fitted:
     fit_seconds : float
         How long its `fit` took.
     shares, disagreements, own_disagreements : list of float
-        For each fit, over held-out rows: trees asked, as a share of all; how often
+        For each fit, over held-out rows: trees evaluated, as a share of all; how often
         the answer differs from that of the whole ensemble, and from the model's own
         `predict`. The last two differ only for hard votes.
     """
@@ -86,8 +86,8 @@ def fit_votes(
 def fit_cascade(estimator: Any, rows: Rows, way: Way, seeds: Sequence[int]) -> Fitted:
     """Stop the sum of boosted trees early, once for each draw of calibration rows.
 
-    The order of the trees is chosen on the training rows, so that there is no chance
-    in it; from one time to the next, rows to calibrate on and rows to ask are mixed.
+    The order of the trees is chosen on the training rows, so that nothing in it is
+    random; between fits, rows to calibrate on and rows to predict are mixed.
     """
     draws = {
         seed: rows if i == 0 else rows.parted_again(seed)
@@ -107,35 +107,35 @@ def fit_cascade(estimator: Any, rows: Rows, way: Way, seeds: Sequence[int]) -> F
         order.append(classifier.order_)
         return classifier
 
-    asked = []
+    judged = []
     for draw in draws.values():
         own = np.asarray(estimator.predict(draw.X_test))
-        asked.append((draw.X_test, own, own))
-    return _fitted(way, fit, seeds, asked)
+        judged.append((draw.X_test, own, own))
+    return _fitted(way, fit, seeds, judged)
 
 
 def _fitted(
     way: Way,
     fit: Callable[[int], Any],
     seeds: Sequence[int],
-    asked: Sequence[tuple[NDArray, NDArray, NDArray]],
+    judged: Sequence[tuple[NDArray, NDArray, NDArray]],
 ) -> Fitted:
-    """Fit and ask for each seed; `asked` holds rows, whole and own answers."""
-    classifiers, seconds, n_asked = [], [], []
+    """Fit and predict for each seed; `judged` holds rows, whole and own answers."""
+    classifiers, seconds, n_evaluated = [], [], []
     differs: list[tuple[float, float]] = []
-    for seed, (X, whole, own) in zip(seeds, asked, strict=True):
+    for seed, (X, whole, own) in zip(seeds, judged, strict=True):
         started = time.perf_counter()
         classifiers.append(fit(seed))
         seconds.append(time.perf_counter() - started)
         labels, counts = classifiers[-1].predict_counted(X)
-        n_asked.append(float(counts.mean()))
+        n_evaluated.append(float(counts.mean()))
         differs.append((float(np.mean(labels != whole)), float(np.mean(labels != own))))
     n_trees = classifiers[0].forest_.n_trees
     return Fitted(
         way=way,
         classifier=classifiers[0],
         fit_seconds=seconds[0],
-        shares=[mean / n_trees for mean in n_asked],
+        shares=[mean / n_trees for mean in n_evaluated],
         disagreements=[from_whole for from_whole, _ in differs],
         own_disagreements=[from_own for _, from_own in differs],
     )
@@ -148,7 +148,7 @@ def _fitted(
 class LightGBMStop:
     """LightGBM's `pred_early_stop`, with settings found on calibration rows."""
 
-    ask: Callable[[NDArray], NDArray]
+    predict: Callable[[NDArray], NDArray]
     frequency: int
     margin: float
     disagreement_cal: float
@@ -172,7 +172,7 @@ def stop_lightgbm(estimator: Any, rows: Rows, allowed: float) -> LightGBMStop:
     """
     booster = estimator.booster_
 
-    def asking(frequency: int, margin: float) -> Callable[[NDArray], NDArray]:
+    def predicting(frequency: int, margin: float) -> Callable[[NDArray], NDArray]:
         return lambda X: booster.predict(
             X,
             num_threads=1,
@@ -182,8 +182,8 @@ def stop_lightgbm(estimator: Any, rows: Rows, allowed: float) -> LightGBMStop:
             pred_early_stop_margin=margin,
         )
 
-    def disagreement(ask: Callable[[NDArray], NDArray], X: NDArray) -> float:
-        labels = estimator.classes_[(ask(X) > 0.5).astype(int)]
+    def disagreement(predict: Callable[[NDArray], NDArray], X: NDArray) -> float:
+        labels = estimator.classes_[(predict(X) > 0.5).astype(int)]
         return float(np.mean(labels != np.asarray(estimator.predict(X))))
 
     best: tuple[float, LightGBMStop] | None = None
@@ -192,20 +192,20 @@ def stop_lightgbm(estimator: Any, rows: Rows, allowed: float) -> LightGBMStop:
         low, high = 0, len(MARGINS) - 1
         while low < high:
             middle = (low + high) // 2
-            found = disagreement(asking(frequency, MARGINS[middle]), rows.X_cal)
+            found = disagreement(predicting(frequency, MARGINS[middle]), rows.X_cal)
             low, high = (low, middle) if found <= allowed else (middle + 1, high)
         margin = float(MARGINS[low])
-        ask = asking(frequency, margin)
-        seconds = min(_seconds(ask, rows.X_cal) for _ in range(3))
+        predict = predicting(frequency, margin)
+        seconds = min(_seconds(predict, rows.X_cal) for _ in range(3))
         if best is None or seconds < best[0]:
-            on_cal = disagreement(ask, rows.X_cal)
-            on_test = disagreement(ask, rows.X_test)
-            best = seconds, LightGBMStop(ask, frequency, margin, on_cal, on_test)
+            on_cal = disagreement(predict, rows.X_cal)
+            on_test = disagreement(predict, rows.X_test)
+            best = seconds, LightGBMStop(predict, frequency, margin, on_cal, on_test)
     assert best is not None
     return best[1]
 
 
-def _seconds(ask: Callable[[NDArray], NDArray], X: NDArray) -> float:
+def _seconds(predict: Callable[[NDArray], NDArray], X: NDArray) -> float:
     started = time.perf_counter()
-    ask(X)
+    predict(X)
     return time.perf_counter() - started

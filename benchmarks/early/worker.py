@@ -26,7 +26,7 @@ FIRST = "the first "
 
 @threadpool_limits.wrap(limits=1, user_api="openmp")
 def run_case(job: dict[str, Any], say: Callable[[str], object]) -> dict[str, Any]:
-    """Return what was asked, how often it disagreed and how long it took.
+    """Return what was evaluated, how often it disagreed and how long it took.
 
     Parameters
     ----------
@@ -51,13 +51,13 @@ def run_case(job: dict[str, Any], say: Callable[[str], object]) -> dict[str, Any
     seconds_fitting = time.perf_counter() - started
     others = beside.admit(trained, rows.X_test, job["without"], say)
     forest = stopping.whole_ensemble(trained.estimator, case.voting)
-    asks = {OWN: trained.estimator.predict, WHOLE: forest.predict}
-    asks |= {one.way.name: one.classifier.predict for one in fitted}
-    asks |= dict(_first_trees(forest, one) for one in fitted)
+    predicts = {OWN: trained.estimator.predict, WHOLE: forest.predict}
+    predicts |= {one.way.name: one.classifier.predict for one in fitted}
+    predicts |= dict(_first_trees(forest, one) for one in fitted)
     if stop is not None:
-        asks[LIGHTGBM_STOP] = stop.ask
+        predicts[LIGHTGBM_STOP] = stop.predict
     times = others.time_batches(
-        asks, rows.X_test, job["batch"], job["batch_seconds"], say
+        predicts, rows.X_test, job["batch"], job["batch_seconds"], say
     )
     single = {WHOLE: forest.predictor()}
     single |= {one.way.name: one.classifier.predictor() for one in fitted}
@@ -95,10 +95,10 @@ def _fit(
 
 
 def _first_trees(forest: Any, one: stopping.Fitted) -> tuple[str, Callable[[Any], Any]]:
-    """Return all rows asking as many trees as early stopping asks on average.
+    """Return what evaluates as many trees for all rows as early exit on average.
 
     Trees of a forest share questions, so that the first cost more than the later
-    ones: this tells what so many trees cost without any looking.
+    ones: this tells what so many trees cost without any exit points.
     """
     n_trees = max(1, round(one.shares[0] * forest.n_trees))
     first = forest.take(one.classifier.order_[:n_trees])
@@ -107,7 +107,7 @@ def _first_trees(forest: Any, one: stopping.Fitted) -> tuple[str, Callable[[Any]
 
 def _tell(one: stopping.Fitted) -> None:
     print(
-        f"  {one.way.name}: fitted in {one.fit_seconds:.1f} s, asks "
+        f"  {one.way.name}: fitted in {one.fit_seconds:.1f} s, takes "
         f"{100 * np.mean(one.shares):.2f} % of the trees, disagrees on "
         f"{100 * np.mean(one.disagreements):.3f} % of held-out rows",
         flush=True,

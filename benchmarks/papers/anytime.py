@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 
-from benchmarks.papers import data, page
+from benchmarks import data
+from benchmarks.papers import page
+from benchmarks.papers.drawing import save_figure, start_drawing
 from spinney import Forest, read_model
 from spinney.anytime import AnytimeForestClassifier, classifier, racing
 from spinney.anytime.orders import ORDERS, OrderingRows, make_order
@@ -58,7 +60,6 @@ DRAWN = (
     "random",
     "unoptimal",
 )
-FIGURES = page.FOLDER / "figures"
 
 # By data set, size of the forest and order: the NMA of every seed.
 Results = dict[str, dict[str, dict[str, list[float]]]]
@@ -422,10 +423,7 @@ def draw(
     timing: dict[str, list[dict[str, float]]],
 ) -> None:
     """Draw Figures 3 to 6."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "spinney"
+    start_drawing()
     from matplotlib import pyplot
 
     from spinney.anytime.plotting import plot_curves
@@ -439,7 +437,7 @@ def draw(
     axes[1].plot([s["seconds"] * 1e6 for s in alone], [s["steps"] for s in alone], "-")
     axes[1].set_xlabel("microseconds, one row, a call for each step")
     axes[1].set_ylabel("steps")
-    _save(figure, "anytime-3-time")
+    save_figure(figure, "anytime-3-time")
 
     figure, left = pyplot.subplots(figsize=(6, 4), layout="constrained")
     right = left.twinx()
@@ -454,12 +452,12 @@ def draw(
     right.set_ylabel("seconds to find the order (dashed)")
     right.set_yscale("log")
     left.legend(loc="center right")
-    _save(figure, "anytime-4-generation")
+    save_figure(figure, "anytime-4-generation")
 
     figure, ax = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
     plot_curves(curves, ax)
     ax.set_title("letter, 7 trees of depth 7")
-    _save(figure, "anytime-5-curves")
+    save_figure(figure, "anytime-5-curves")
 
     figure, axes = pyplot.subplots(
         1, 2, figsize=(10, 7), layout="constrained", sharey=True
@@ -487,15 +485,7 @@ def draw(
         ax.grid(axis="x", alpha=0.3)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
-    _save(figure, "anytime-6-nma")
-
-
-def _save(figure: Any, name: str) -> None:
-    from matplotlib import pyplot
-
-    FIGURES.mkdir(exist_ok=True)
-    figure.savefig(FIGURES / f"{name}.svg", metadata={"Date": None})
-    pyplot.close(figure)
+    save_figure(figure, "anytime-6-nma")
 
 
 def kept(cache: Path | None, name: str, measure: Callable[[], Any]) -> Any:

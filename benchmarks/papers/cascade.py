@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
 
 import spinney
-from benchmarks.papers import data, page
+from benchmarks import data
+from benchmarks.papers import page
+from benchmarks.papers.drawing import save_figure, start_drawing
 from spinney.cascade import CascadeClassifier
 from spinney.cascade.fan import fit_fan
 from spinney.cascade.fitting import find_order, fit_rule, spread_steps
@@ -33,7 +35,6 @@ from spinney.errors import SpinneyWarning
 from spinney.ordering import ScoreTable
 from spinney.ordering.qwyc import qwyc
 
-FIGURES = page.FOLDER / "figures"
 TARGET = 0.005
 LEVELS = (0.0003, 0.001, 0.002, 0.003, 0.0045, 0.0065, 0.01)
 LEVELS_OF_RANDOM = (0.001, 0.003, 0.0065)
@@ -430,29 +431,12 @@ def _smaller(found: dict[str, Any]) -> str:
 
 def draw(results: dict[str, Any], n_trees: int) -> None:
     """Draw all figures into the folder ``figures``."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    # The same numbers give the same file, and text stays text.
-    matplotlib.rcParams.update(
-        {"svg.fonttype": "none", "svg.hashsalt": "spinney", "font.size": 9}
-    )
-    FIGURES.mkdir(exist_ok=True)
+    start_drawing()
     shown = ("QWYC*", "Fan*", "qwyc, optimal", "qwyc, thresholds", "natural, optimal")
     shown += ("natural, thresholds", "natural, fan", "random, thresholds")
-    _save(_curves(results, shown, "accuracy"), "cascade-1-accuracy")
-    _save(_curves(results, shown, "disagreement"), "cascade-3-disagreement")
-    _save(_histograms(results, n_trees), "cascade-5-6-histograms")
-
-
-def _save(figure: Any, name: str) -> None:
-    from matplotlib import pyplot
-
-    path = FIGURES / f"{name}.svg"
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
-    lines = path.read_text(encoding="utf-8").splitlines()
-    path.write_text("\n".join(map(str.rstrip, lines)) + "\n", encoding="utf-8")
+    save_figure(_curves(results, shown, "accuracy"), "cascade-1-accuracy")
+    save_figure(_curves(results, shown, "disagreement"), "cascade-3-disagreement")
+    save_figure(_histograms(results, n_trees), "cascade-5-6-histograms")
 
 
 def _curves(results: dict[str, Any], shown: tuple[str, ...], what: str) -> Any:

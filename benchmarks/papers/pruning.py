@@ -19,7 +19,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import StratifiedKFold
 
 import spinney
-from benchmarks.papers import data, page
+from benchmarks import data
+from benchmarks.papers import page
 from benchmarks.papers.pruning_baselines import cost_complexity_chain, individual_chain
 from spinney.forest import Forest
 from spinney.pruning.budgeted import BudgetedForestClassifier

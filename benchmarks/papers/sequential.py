@@ -17,19 +17,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from spinney.sequential.baselines import schwing
 
 import spinney
-from benchmarks.papers import data, page
+from benchmarks import data
+from benchmarks.papers import page
+from benchmarks.papers.drawing import draw_votes, save_figure, start_drawing
 from spinney import StoppingStrategy
-from spinney.sequential.baselines import schwing
-from spinney.sequential.plotting import plot_votes
 
 N_TREES = 101
 SHARES = (0.7, 0.1, 0.2)  # train, test, calibration
 LEVELS = (0.0, *(10.0**exponent for exponent in np.arange(-6.0, -0.75, 0.5)))
 TABLE_LEVEL = 1e-3
 N_ORDERS = 100
-FIGURES = page.FOLDER / "figures"
 
 # File of the data set -> its name in the paper, and the paper's Table 4 in percent:
 # share of trees, error of the full vote, error with early stopping.
@@ -250,31 +250,16 @@ def _spread(values: NDArray[np.float64], digits: int = 2) -> str:
 
 def draw(results: dict[str, dict[str, Any]]) -> None:
     """Draw all figures into the folder ``figures``."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    # The same numbers give the same file, and text stays text.
-    matplotlib.rcParams.update(
-        {"svg.fonttype": "none", "svg.hashsalt": "spinney", "font.size": 9}
-    )
-    FIGURES.mkdir(exist_ok=True)
+    start_drawing()
     names = list(results)
-    _save(_envelopes(), "sequential-2-envelopes")
-    _save(_curves({name: results[name] for name in names[:4]}), "sequential-3-curves")
+    save_figure(_envelopes(), "sequential-2-envelopes")
+    save_figure(
+        _curves({name: results[name] for name in names[:4]}), "sequential-3-curves"
+    )
     if names[4:]:
         rest = {name: results[name] for name in names[4:]}
-        _save(_curves(rest), "sequential-4-curves")
-    _save(_histograms(results), "sequential-6-votes")
-
-
-def _save(figure: Any, name: str) -> None:
-    from matplotlib import pyplot
-
-    path = FIGURES / f"{name}.svg"
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
-    lines = path.read_text(encoding="utf-8").splitlines()
-    path.write_text("\n".join(map(str.rstrip, lines)) + "\n", encoding="utf-8")
+        save_figure(_curves(rest), "sequential-4-curves")
+    save_figure(_histograms(results), "sequential-6-votes")
 
 
 def _envelopes() -> Any:
@@ -351,7 +336,7 @@ def _histograms(results: dict[str, dict[str, Any]]) -> Any:
         -(-len(results) // 2), 2, figsize=(9, 10), layout="constrained", sharex=True
     )
     for ax, (name, found) in zip(np.ravel(axes), results.items(), strict=False):
-        plot_votes(found["n_positive"], N_TREES, found["y"], ax)
+        draw_votes(found["n_positive"], N_TREES, found["y"], ax)
         ax.set_title(PAPER[name][0])
         ax.set_yscale("log")
         ax.set_ylim(1e-3, 100.0)

@@ -25,8 +25,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import spinney
 from datasets import real
 from spinney import FormatError, SpinneyWarning, UnsupportedModelError
-from spinney.acceleration import selection
-from spinney.base.comparison import Acceleration, Trial
+from spinney.acceleration import selection, timing
+from spinney.base.comparison import Candidate, Comparison
 from spinney.sequential import problems
 
 X, Y = make_classification(
@@ -37,19 +37,19 @@ TRAINING, GIVEN, NEW = slice(0, 1500), slice(1500, 5000), slice(5000, 7000)
 
 
 FULL_PATHS = problems.PATHS
-MEASURE = selection._microseconds
+MEASURE = selection.microseconds_per_row
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _less_work():
-    """Fit votes more roughly, and let time be what the trees asked suggest."""
+    """Fit votes more roughly, and let time be what the trees evaluated suggest."""
 
     def times(classifiers, rows):
         trees = [one.predict_counted(rows)[1].mean() for one in classifiers]
         return [(float(n_trees), 2.0 * float(n_trees)) for n_trees in trees]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(selection, "_microseconds", times)
+        patch.setattr(selection, "microseconds_per_row", times)
         patch.setattr(problems, "PATHS", (50_000, 5, 200))
         yield
 
@@ -74,12 +74,12 @@ def faster(forest):
 # ------------------------------------------------------------------ what comes out
 
 
-def test_a_forest_is_asked_fewer_trees_and_keeps_the_bound_on_the_given_rows(
+def test_fewer_trees_of_a_forest_are_evaluated_and_keeps_the_bound_on_the_given_rows(
     forest, faster
 ):
-    labels, n_asked = faster.predict_counted(X[GIVEN])
+    labels, n_evaluated = faster.predict_counted(X[GIVEN])
     assert np.mean(labels != forest.predict(X[GIVEN])) <= 0.01
-    assert n_asked.mean() < 0.6 * forest.n_estimators
+    assert n_evaluated.mean() < 0.6 * forest.n_estimators
 
 
 def test_new_rows_disagree_about_as_often_as_allowed(forest, faster):
@@ -94,7 +94,7 @@ def test_gradient_boosting_becomes_a_cascade(boosted, method):
         boosted, X[GIVEN], max_disagreement=0.01, method=method, random_state=0
     )
     assert isinstance(quick, (spinney.CascadeClassifier, spinney.AllTreesClassifier))
-    tried = {trial.method for trial in quick.acceleration_.trials}
+    tried = {candidate.method for candidate in quick.acceleration_.candidates}
     assert tried == {"all trees", "cascade"}
     assert np.mean(quick.predict(X[GIVEN]) != boosted.predict(X[GIVEN])) <= 0.01
 
@@ -116,37 +116,41 @@ def test_a_method_that_is_named_is_used(forest, method, kind):
 
 def test_the_comparison_tells_what_was_measured(forest, faster):
     comparison = faster.acceleration_
-    first, *others = comparison.trials
+    first, *others = comparison.candidates
     assert first.name == "all trees"
     assert first.trees == forest.n_estimators
     assert first.disagreement == 0.0
-    assert {trial.name for trial in others} == {
+    assert {candidate.name for candidate in others} == {
         "soft votes",
         "hard votes",
         "cascade, optimal",
     }
     assert comparison.n_fitted + comparison.n_compared == len(X[GIVEN])
-    assert sum(trial.chosen for trial in comparison.trials) == 1
+    assert sum(candidate.chosen for candidate in comparison.candidates) == 1
     chosen = comparison.chosen
     assert chosen.kept_promise
     assert chosen.disagreement <= 0.01
     assert chosen.microseconds_batch > 0.0
     assert chosen.microseconds_single > 0.0
-    for trial in others:
-        assert trial.kept_promise == (not math.isnan(trial.microseconds_batch))
+    for candidate in others:
+        assert candidate.kept_promise == (not math.isnan(candidate.microseconds_batch))
 
 
-def test_the_chosen_trial_is_the_fastest_that_kept_the_bound(faster):
-    def slowness(trial):
-        return trial.microseconds_batch * trial.microseconds_single
+def test_the_chosen_candidate_is_the_fastest_that_kept_the_bound(faster):
+    def slowness(candidate):
+        return candidate.microseconds_batch * candidate.microseconds_single
 
-    kept = [trial for trial in faster.acceleration_.trials if trial.kept_promise]
+    kept = [
+        candidate
+        for candidate in faster.acceleration_.candidates
+        if candidate.kept_promise
+    ]
     assert faster.acceleration_.chosen == min(kept, key=slowness)
 
 
 def test_times_are_measured_for_batches_and_single_rows(forest, monkeypatch):
-    monkeypatch.setattr(selection, "BATCH", 500)
-    monkeypatch.setattr(selection, "ROUNDS", 2)
+    monkeypatch.setattr(timing, "BATCH", 500)
+    monkeypatch.setattr(timing, "ROUNDS", 2)
     full = spinney.AllTreesClassifier(FrozenEstimator(forest)).fit(X[GIVEN])
     frame = pd.DataFrame(X[GIVEN])
     named = spinney.AllTreesClassifier(FrozenEstimator(forest)).fit(frame)
@@ -164,7 +168,7 @@ def test_repr_shows_the_comparison(faster):
     text = repr(faster)
     assert "all trees" in text
     assert "soft votes" in text
-    assert "Kept:" in text
+    assert "Chosen:" in text
     assert max(map(len, text.splitlines()[1:])) < 140
 
 
@@ -182,24 +186,24 @@ def test_the_same_seed_gives_the_same_candidates(forest):
             forest, X[GIVEN], max_disagreement=0.01, random_state=seed
         )
         return [
-            (trial.name, trial.disagreement, trial.trees)
-            for trial in quick.acceleration_.trials
+            (candidate.name, candidate.disagreement, candidate.trees)
+            for candidate in quick.acceleration_.candidates
         ]
 
     assert disagreements(3) == disagreements(3)
     assert disagreements(3) != disagreements(4)
 
 
-def test_what_asks_fewer_trees_but_takes_longer_is_not_kept(forest, monkeypatch):
+def test_what_evaluates_fewer_trees_but_takes_longer_is_not_chosen(forest, monkeypatch):
     monkeypatch.setattr(
         selection,
-        "_microseconds",
+        "microseconds_per_row",
         lambda classifiers, rows: [(1.0, 1.0)] + [(2.0, 1.0)] * (len(classifiers) - 1),
     )
     settings = {"max_disagreement": 0.01, "random_state": 0}
     quick = spinney.accelerate(forest, X[GIVEN], **settings)
     assert type(quick) is spinney.AllTreesClassifier
-    assert "No other way of asking that kept the bound was faster" in repr(quick)
+    assert "No other candidate that kept the bound was faster" in repr(quick)
     named = spinney.accelerate(forest, X[GIVEN], method="cascade", **settings)
     assert type(named) is spinney.CascadeClassifier
 
@@ -209,7 +213,7 @@ def test_nothing_faster_than_a_single_tree():
     model.fit(X[TRAINING], Y[TRAINING])
     quick = spinney.accelerate(model, X[GIVEN], random_state=0)
     assert type(quick) is spinney.AllTreesClassifier
-    assert "all 1 trees are asked" in quick.acceleration_.outcome
+    assert "all 1 trees are evaluated" in quick.acceleration_.outcome
     assert np.array_equal(quick.predict(X[NEW]), model.predict(X[NEW]))
     assert quick.predict_counted(X[NEW])[1].tolist() == [1] * len(X[NEW])
     assert quick.predictor()(X[NEW][0]) == model.predict(X[NEW][:1])[0]
@@ -232,7 +236,7 @@ def test_several_classes():
     assert np.mean(quick.predict(rows[1000:]) != model.predict(rows[1000:])) <= 0.02
 
 
-def test_a_model_of_one_class_is_asked_in_full():
+def test_a_model_of_one_class_is_evaluated_in_full():
     model = RandomForestClassifier(5).fit(X[:50], np.zeros(50))
     quick = spinney.accelerate(model, X[GIVEN])
     assert type(quick) is spinney.AllTreesClassifier
@@ -255,8 +259,10 @@ def test_frozen_models_and_forests_are_taken(forest, faster, wrap):
     quick = spinney.accelerate(
         wrap(forest), X[GIVEN], max_disagreement=0.01, random_state=0
     )
-    before = [trial.disagreement for trial in faster.acceleration_.trials]
-    assert [trial.disagreement for trial in quick.acceleration_.trials] == before
+    before = [candidate.disagreement for candidate in faster.acceleration_.candidates]
+    assert [
+        candidate.disagreement for candidate in quick.acceleration_.candidates
+    ] == before
 
 
 def test_a_model_file_is_taken(forest, tmp_path):
@@ -318,9 +324,9 @@ def test_hard_votes_are_kept_only_if_they_agree_with_the_model():
     majority = spinney.read_model(model).votes(given).mean(axis=1) > 0.5
     assert np.mean(majority != model.predict(given)) > 0.02
     quick = spinney.accelerate(model, given, max_disagreement=0.005, random_state=0)
-    trials = {trial.name: trial for trial in quick.acceleration_.trials}
-    assert not trials["hard votes"].kept_promise
-    assert not trials["hard votes"].chosen
+    compared = {one.name: one for one in quick.acceleration_.candidates}
+    assert not compared["hard votes"].kept_promise
+    assert not compared["hard votes"].chosen
     assert np.mean(quick.predict(given) != model.predict(given)) <= 0.005
 
 
@@ -343,21 +349,21 @@ def test_a_bound_with_confidence_comes_with_a_certificate(forest):
 
 def test_rows_for_proof_are_looked_at_once_the_choice_is_made(forest, monkeypatch):
     seen = []
-    keeps, proven = selection.Contest._keeps_bound, selection.Contest.proven
+    keeps, proven = selection.Selection._keeps_bound, selection.Selection.proven
 
     def spy_keeps(self, disagreement, fitted):
         seen.append("compared")
         return keeps(self, disagreement, fitted)
 
-    def spy_proven(self, winner, must_be_faster):
-        candidates = list(winner.candidates)
+    def spy_proven(self, chosen, must_be_faster):
+        ladder = list(chosen.ladder)
         seen.append("proven")
-        result = proven(self, winner, must_be_faster)
-        assert winner.candidates == candidates
+        result = proven(self, chosen, must_be_faster)
+        assert chosen.ladder == ladder
         return result
 
-    monkeypatch.setattr(selection.Contest, "_keeps_bound", spy_keeps)
-    monkeypatch.setattr(selection.Contest, "proven", spy_proven)
+    monkeypatch.setattr(selection.Selection, "_keeps_bound", spy_keeps)
+    monkeypatch.setattr(selection.Selection, "proven", spy_proven)
     spinney.accelerate(
         forest, X[GIVEN], max_disagreement=0.01, confidence=0.9, random_state=0
     )
@@ -365,7 +371,9 @@ def test_rows_for_proof_are_looked_at_once_the_choice_is_made(forest, monkeypatc
     assert seen[-1] == "proven"
 
 
-def test_too_few_rows_for_a_proof_ask_all_trees_and_say_how_many_are_needed(forest):
+def test_too_few_rows_for_a_proof_evaluate_all_trees_and_say_how_many_are_needed(
+    forest,
+):
     with pytest.warns(SpinneyWarning, match="6,656 at least") as caught:
         quick = spinney.accelerate(
             forest, X[GIVEN], max_disagreement=0.001, confidence=0.95, random_state=0
@@ -520,15 +528,17 @@ def test_all_trees_survive_a_file(tmp_path):
 
 
 def a_comparison():
-    full = Trial("all trees", "all trees", math.nan, 0.0, 9.0, 2.0, 5.0, True, False)
-    votes = Trial("soft votes", "sequential", 0.001, 0.0, 3.0, 1.0, 2.0, True, True)
-    return Acceleration((full, votes), 9, 60, 40, 0.001, None, "Kept: soft votes.")
+    full = Candidate(
+        "all trees", "all trees", math.nan, 0.0, 9.0, 2.0, 5.0, True, False
+    )
+    votes = Candidate("soft votes", "sequential", 0.001, 0.0, 3.0, 1.0, 2.0, True, True)
+    return Comparison((full, votes), 9, 60, 40, 0.001, None, "Chosen: soft votes.")
 
 
 def test_a_comparison_goes_through_json():
     parts = json.loads(json.dumps(a_comparison().to_dict(), allow_nan=False))
-    assert str(Acceleration.from_dict(parts)) == str(a_comparison())
-    assert math.isnan(Acceleration.from_dict(parts).trials[0].aimed_at)
+    assert str(Comparison.from_dict(parts)) == str(a_comparison())
+    assert math.isnan(Comparison.from_dict(parts).candidates[0].aimed_at)
 
 
 @pytest.mark.parametrize(
@@ -545,13 +555,15 @@ def test_a_comparison_goes_through_json():
         lambda parts: parts["trials"][1].update(trees=None, name=None),
         lambda parts: parts["trials"][1].pop("trees"),
         lambda parts: parts.update(confidence="much"),
+        lambda parts: parts.update(max_disagreement=math.inf),
+        lambda parts: parts["trials"][1].update(trees=math.nan),
     ],
 )
 def test_a_forged_comparison_is_refused(damage):
     parts = a_comparison().to_dict()
     damage(parts)
     with pytest.raises(FormatError):
-        Acceleration.from_dict(parts)
+        Comparison.from_dict(parts)
 
 
 # ------------------------------------------------------------------ all trees
@@ -564,7 +576,7 @@ def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
 
-def test_all_trees_ask_all_trees(forest):
+def test_all_trees_evaluate_all_trees(forest):
     full = spinney.AllTreesClassifier(FrozenEstimator(forest)).fit(X[GIVEN])
     labels, counts = full.predict_counted(X[NEW])
     assert np.array_equal(labels, forest.predict(X[NEW]))

@@ -48,7 +48,7 @@ def test_a_bound_that_cannot_be_proven_ends_with_exit_code_1_and_a_file(
 ):
     done = accelerate("--confidence", "0.95", "--max-disagreement", "1e-5", *option)
     assert done.exit_code == 1
-    assert "so all trees are asked" in " ".join(done.stderr.split())
+    assert "so all trees are evaluated" in " ".join(done.stderr.split())
     assert "The file was written all the same" in done.stderr
     fast = spinney.load(tmp_path / "fast.spinney")
     assert isinstance(fast, spinney.AllTreesClassifier)

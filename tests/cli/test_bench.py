@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import catboost
 import joblib
@@ -14,7 +13,7 @@ import xgboost
 from sklearn.ensemble import RandomForestRegressor
 from typer.testing import CliRunner
 
-from spinney.cli import bench, peers, rounds
+from spinney.cli import bench, conversions, peers
 from spinney.cli.app import app
 
 pytestmark = pytest.mark.skipif(
@@ -113,7 +112,7 @@ def test_peers_that_fail_differ_or_are_absent_are_named(work, measure, monkeypat
     assert names_of(document)[3:] == ["good"]
     assert document["engines"][3]["labels_differ"] == 0
     assert document["failed"]["failing"] == "RuntimeError: no [model] of this kind"
-    assert "rows otherwise" in document["failed"]["other model"]
+    assert "rows differently" in document["failed"]["other model"]
     assert document["not_installed"] == ["absent"]
     done = run(
         "bench",
@@ -148,10 +147,10 @@ def test_wrong_answers_of_all_trees_end_with_exit_code_1(work, monkeypatch):
 
 def test_a_compiler_that_takes_too_long_or_fails_is_given_up(monkeypatch):
     monkeypatch.setattr(peers, "COMPILE_SECONDS", 0.2)
-    with pytest.raises(peers.CannotTakePartError, match="takes longer than"):
+    with pytest.raises(conversions.CannotTakePartError, match="takes longer than"):
         peers._compile("import time; time.sleep(60)")
     monkeypatch.setattr(peers, "COMPILE_SECONDS", 60.0)
-    with pytest.raises(peers.CannotTakePartError, match="failed: ValueError: x"):
+    with pytest.raises(conversions.CannotTakePartError, match="failed: ValueError: x"):
         peers._compile("raise ValueError('x')")
 
 
@@ -176,24 +175,3 @@ def test_regressors_are_refused(work, data, tmp_path):
     done = run("bench", tmp_path / "m.joblib", work / "rows.npz", "--trust")
     assert done.exit_code == 2
     assert "regressor" in done.stderr
-
-
-def test_runners_take_turns_and_the_slow_ones_have_fewer_samples():
-    calls = []
-
-    def runner(name, seconds):
-        def ask(given):
-            calls.append(name)
-            time.sleep(seconds)
-
-        return rounds.Runner(ask, [None])
-
-    slow, quick = runner("slow", 0.02), runner("quick", 0.006)
-    calls.clear()
-    shares = []
-    rounds.run_in_turn([slow, quick], 0.2, shares.append)
-    assert len(quick.samples) > len(slow.samples) >= rounds.FEWEST_SAMPLES
-    assert set(calls[:2]) == {"slow", "quick"}
-    assert slow.median > quick.median >= 0.006
-    assert shares == sorted(shares)
-    assert shares[-1] <= 1.0

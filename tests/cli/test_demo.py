@@ -14,7 +14,7 @@ from spinney.cli.demo_rooms import Shown
 VOTES = Shown(
     name="votes stopped early",
     model="a random forest",
-    asked=28.0,
+    used=28.0,
     in_all=200.0,
     unit="trees",
     promised=0.002,
@@ -50,7 +50,7 @@ def demo(monkeypatch, tmp_path):
     return run
 
 
-def test_what_was_asked_differs_and_took_is_shown(demo):
+def test_what_was_used_differs_and_took_is_shown(demo):
     done = demo(VOTES, PRUNED)
     assert (done.exit_code, done.stderr) == (0, "")
     for words in ("votes stopped early", "28/200 trees", "0.2%", "0.13%", "28.2"):
@@ -91,5 +91,5 @@ def test_the_demo_itself_keeps_its_promises(call, installed, tmp_path):
     document = json.loads(done.stdout)
     assert len(document) == 4
     assert all(one["n_different"] == 0 for one in document.values())
-    assert document["votes stopped early"]["asked"] < 100
+    assert document["votes stopped early"]["used"] < 100
     assert (tmp_path / "spinney-demo.html").read_text().startswith("<!")

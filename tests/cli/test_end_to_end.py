@@ -62,7 +62,7 @@ def test_predict_streams_labels_and_counts_to_a_table(run, work, tmp_path):
     )
     assert "1,500 rows in" in printed
     assert "per second" in printed
-    assert "trees asked per row on average" in printed
+    assert "trees evaluated per row on average" in printed
     assert "Error against the labels" in printed
     answers = pd.read_parquet(out)
     table = pd.read_csv(work / "rows.csv")
@@ -92,7 +92,7 @@ def test_bench_sets_spinney_beside_the_original(run):
     )
     document = json.loads(printed)
     names = [engine["name"] for engine in document["engines"]]
-    assert names[:3] == ["spinney, all trees", "spinney, stopping early", "LightGBM"]
+    assert names[:3] == ["spinney, all trees", "spinney, early exit", "LightGBM"]
     full, early, original = document["engines"][:3]
     assert full["labels_differ"] == original["labels_differ"] == 0
     assert early["trees_asked"] <= full["trees_asked"] == 20

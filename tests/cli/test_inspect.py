@@ -51,7 +51,7 @@ WORDS = {
     "forest": ["forest (Forest)", "25, put together by mean"],
     "sequential": ["votes that stop early", "voting", "soft", "at most 2 % of rows"],
     "cascade": ["cascade", "rule", "thresholds", "expected trees", "of 25 per row"],
-    "all": ["all trees are asked", "every answer is that of the model"],
+    "all": ["all trees are evaluated", "every answer is that of the model"],
     "anytime": ["anytime forest", "steps", "150"],
     "pruned": ["pruned by feature cost", "mean feature cost", "nodes before pruning"],
     "budgeted": ["grown on a budget", "budget", "5"],

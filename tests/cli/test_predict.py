@@ -76,7 +76,7 @@ def test_every_table_gives_the_same_answers_in_every_output(
     ("model", "n_trees"),
     [("forest.spinney", 25), ("model.joblib", 25), ("model.txt", 20)],
 )
-def test_other_models_are_asked_in_full(work, tmp_path, rows, model, n_trees):
+def test_other_models_are_evaluated_in_full(work, tmp_path, rows, model, n_trees):
     out = tmp_path / "answers.parquet"
     arguments = ("predict", work / model, work / "rows.csv", "-o", out, "--trust")
     document = json.loads(fine(*arguments, "--target", "ill", "--json").stdout)
@@ -92,7 +92,7 @@ def test_other_models_are_asked_in_full(work, tmp_path, rows, model, n_trees):
     )
 
 
-def test_a_pipeline_is_asked_with_its_steps(work, tmp_path, rows):
+def test_a_pipeline_is_evaluated_with_its_steps(work, tmp_path, rows):
     out = tmp_path / "answers.parquet"
     model = work / "pipeline.joblib"
     fine("predict", model, work / "rows.csv", "-o", out, "--target", "ill", "--trust")
@@ -128,7 +128,7 @@ def test_a_regressor_gives_predictions(work, tmp_path, rows):
     assert (found["two"]["prediction_1"] == -2.0).all()
 
 
-def test_anytime_and_pruned_forests_are_asked_too(work, tmp_path, rows):
+def test_anytime_and_pruned_forests_are_evaluated_too(work, tmp_path, rows):
     features, ill = rows.drop(columns="ill").to_numpy(), rows["ill"].to_numpy()
     trained = FrozenEstimator(joblib.load(work / "model.joblib").set_params())
     anytime = spinney.AnytimeForestClassifier(
@@ -172,7 +172,7 @@ def test_labels_may_be_texts(tmp_path, ending):
 def test_parts_are_read_answered_and_written_one_at_a_time(work, tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "ROWS_PER_PART", 400)
     steps = []
-    parts_of, asking_of = tables.Table.parts, predict._asking
+    parts_of, asking_of = tables.Table.parts, predict._predicting
 
     def parts(self):
         for part in parts_of(self):
@@ -184,7 +184,7 @@ def test_parts_are_read_answered_and_written_one_at_a_time(work, tmp_path, monke
 
         def watched(rows):
             if len(rows) > 1:  # the first row warms up
-                steps.append(("asked", len(rows)))
+                steps.append(("answered", len(rows)))
             return ask(rows)
 
         return watched, n_trees
@@ -196,7 +196,7 @@ def test_parts_are_read_answered_and_written_one_at_a_time(work, tmp_path, monke
         return taken_of(self)
 
     monkeypatch.setattr(tables.Table, "parts", parts)
-    monkeypatch.setattr(predict, "_asking", asking)
+    monkeypatch.setattr(predict, "_predicting", asking)
     monkeypatch.setattr(answers._Sink, "taken", taken)
     for table in ("rows.parquet", "rows.npz", "rows.feather"):
         steps.clear()
@@ -211,7 +211,7 @@ def test_parts_are_read_answered_and_written_one_at_a_time(work, tmp_path, monke
         )
         expected = []
         for n_rows in (400, 400, 400, 300):
-            expected += [("read", n_rows), ("asked", n_rows), ("written",)]
+            expected += [("read", n_rows), ("answered", n_rows), ("written",)]
         assert steps == [*expected, ("written",)]  # the end of the file
 
 

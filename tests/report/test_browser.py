@@ -232,5 +232,5 @@ def test_the_policy_stops_what_would_slip_in(browser, pages, tmp_path):
     bad = "<script>document.title='taken'</script><img src='http://127.0.0.1:9/x.png'>"
     path.write_text(page.replace("</main>", f"{bad}</main>"), encoding="utf-8")
     browser.open(path)
-    assert browser.run("document.title") == "All trees asked · spinney"
+    assert browser.run("document.title") == "All trees evaluated · spinney"
     assert len(browser.complaints()) >= 2

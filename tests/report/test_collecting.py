@@ -44,30 +44,30 @@ def test_reports_are_plain_values_and_survive_json(kind, labelled):
 
 
 @pytest.mark.parametrize("kind", STOPPING)
-def test_trees_asked_are_those_that_predict_counted_tells(kind):
+def test_trees_evaluated_are_those_that_predict_counted_tells(kind):
     classifier, _, X, _ = fitted(kind)
     report = reported(kind)
-    asked = np.sort(classifier.predict_counted(X)[1])
-    n_rows = len(asked)
+    evaluated = np.sort(classifier.predict_counted(X)[1])
+    n_rows = len(evaluated)
     trees = report["trees"]
-    assert trees["mean"] == pytest.approx(asked.sum() / n_rows)
+    assert trees["mean"] == pytest.approx(evaluated.sum() / n_rows)
     assert trees["share"] == pytest.approx(
-        asked.sum() / n_rows / len(classifier.order_)
+        evaluated.sum() / n_rows / len(classifier.order_)
     )
     assert trees["median"] == pytest.approx(
-        (asked[(n_rows - 1) // 2] + asked[n_rows // 2]) / 2
+        (evaluated[(n_rows - 1) // 2] + evaluated[n_rows // 2]) / 2
     )
-    assert trees["percentile_95"] == asked[int(np.ceil(0.95 * n_rows)) - 1]
+    assert trees["percentile_95"] == evaluated[int(np.ceil(0.95 * n_rows)) - 1]
     histogram = trees["histogram"]
     counted = [
-        int(((asked >= first) & (asked <= last)).sum())
+        int(((evaluated >= first) & (evaluated <= last)).sum())
         for first, last in zip(histogram["first"], histogram["last"], strict=True)
     ]
     assert counted == histogram["rows"]
     assert sum(counted) == n_rows
     for at in trees["done"]:
-        assert np.mean(asked <= at["trees"]) >= at["share"] - 1e-12
-        assert np.mean(asked < at["trees"]) < at["share"]
+        assert np.mean(evaluated <= at["trees"]) >= at["share"] - 1e-12
+        assert np.mean(evaluated < at["trees"]) < at["share"]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_rows_stop_where_the_reported_bounds_say(kind):
     scoring = scoring_forest(classifier.forest_, counting)
     partial = np.full(len(X), scoring.base_score[0])
     said = scoring.scores(X).reshape(len(X), -1)[:, classifier.order_]
-    asked = np.full(len(X), len(classifier.order_))
+    evaluated = np.full(len(X), len(classifier.order_))
     sums = partial[:, None] + np.cumsum(said, axis=1)
     checks = list(
         zip(stopping["steps"], stopping["lower"], stopping["upper"], strict=True)
@@ -111,9 +111,9 @@ def test_rows_stop_where_the_reported_bounds_say(kind):
         else:
             stops = (here < low) | (here > high)
             close |= np.minimum(np.abs(here - low), np.abs(here - high)) < 1e-9
-        asked[stops] = step
+        evaluated[stops] = step
     np.testing.assert_array_equal(
-        asked[~close], classifier.predict_counted(X)[1][~close]
+        evaluated[~close], classifier.predict_counted(X)[1][~close]
     )
 
 
@@ -129,18 +129,18 @@ def test_rows_that_stop_early_lead_by_the_reported_margin(kind):
     each = scoring.scores(X)
     sums = np.zeros((len(X), scoring.n_outputs)) + scoring.base_score
     each = each[:, classifier.order_]
-    asked = classifier.predict_counted(X)[1]
+    evaluated = classifier.predict_counted(X)[1]
     seen = 0
     for step, margin in zip(stopping["steps"], stopping["margin"], strict=True):
         ordered = np.sort(sums + each[:, :step].sum(axis=1), axis=1)
         lead = ordered[:, -1] - ordered[:, -2]
-        left = asked == step
+        left = evaluated == step
         seen += left.sum()
         if step == stopping["all_done_after"]:
-            assert (asked <= step).all()
+            assert (evaluated <= step).all()
         elif left.any():
             assert (lead[left] >= margin - 1e-9).all()
-    assert seen == (asked < len(classifier.order_)).sum()
+    assert seen == (evaluated < len(classifier.order_)).sum()
     assert seen > 0
 
 
@@ -182,10 +182,10 @@ def test_the_sweep_fits_on_one_half_and_measures_on_the_other(monkeypatch):
 
         monkeypatch.setattr(kind, name, call)
 
-    noting("_at_levels")
-    noting("_model_answers")
+    noting("at_levels")
+    noting("predict_model")
     report = make_report(classifier, X)
-    (fitted_on,), measured_on = seen["_at_levels"], seen["_model_answers"][-1]
+    (fitted_on,), measured_on = seen["at_levels"], seen["predict_model"][-1]
     sweep = report["sweep"]
     assert len(fitted_on) == sweep["n_fitted"]
     assert len(measured_on) == sweep["n_measured"]
@@ -235,8 +235,8 @@ def test_accelerated_classifiers_tell_what_was_compared():
     )
     report = make_report(quick, X, y)
     assert report["acceleration"] == quick.acceleration_.to_dict()
-    for trial in quick.acceleration_.trials:
-        assert trial.name in report.to_markdown()
+    for candidate in quick.acceleration_.candidates:
+        assert candidate.name in report.to_markdown()
     assert reported("soft votes")["acceleration"] is None
 
 

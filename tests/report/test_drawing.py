@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spinney.base.wording import number, percent, ratio, times
 from spinney.report.drawing import Axis, Bars, Chart, Line, Mark, Rule, linear, ticks
 from spinney.report.histograms import of_counts, of_numbers
-from spinney.report.wording import number, percent, ratio, times
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
 
@@ -41,7 +41,7 @@ def test_an_axis_is_never_of_length_zero(low, high):
     low, high = sorted((low, high))
     axis = linear("", low, high)
     assert axis.high > axis.low
-    assert 0.0 <= axis.place(low) <= 1.0
+    assert 0.0 <= axis.position(low) <= 1.0
     assert axis.ticks()
 
 
@@ -49,9 +49,9 @@ def test_a_logarithmic_axis_has_a_place_for_zero():
     axis = Axis("", 0.00005, 0.1, percent, is_log=True, with_zero=True)
     texts = [text for _, text in axis.ticks()]
     assert texts == ["0", "0.01 %", "0.1 %", "1 %", "10 %"]
-    assert axis.place(0.0) == 0.0
-    assert axis.place(0.1) == pytest.approx(1.0)
-    places = [axis.place(10.0**-k) for k in (4, 3, 2, 1)]
+    assert axis.position(0.0) == 0.0
+    assert axis.position(0.1) == pytest.approx(1.0)
+    places = [axis.position(10.0**-k) for k in (4, 3, 2, 1)]
     assert np.allclose(np.diff(places), np.diff(places)[0])
 
 
@@ -60,7 +60,7 @@ def test_a_logarithmic_axis_has_few_ticks_inside(low, factor):
     axis = Axis("", low, low * factor, str, is_log=True)
     assert len(axis.ticks()) <= 12
     for value, _ in axis.ticks():
-        assert -1e-6 <= axis.place(value) <= 1 + 1e-6
+        assert -1e-6 <= axis.position(value) <= 1 + 1e-6
 
 
 def test_a_drawing_is_xml_that_keeps_names_as_texts():

@@ -246,6 +246,7 @@ def test_the_comparison_of_accelerate_is_a_table():
         "n_compared": 60,
         "max_disagreement": 0.02,
         "confidence": None,
+        "outcome": "Chosen: soft votes.",
     }
     page = report.to_html()
     table = re.search(r'<section id="comparison".*?</section>', page, re.DOTALL)[0]

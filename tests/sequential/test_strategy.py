@@ -187,7 +187,7 @@ except ImportError as error:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
-    assert "spinney[report]" in done.stdout, done.stderr
+    assert "spinney[plot]" in done.stdout, done.stderr
 
 
 @pytest.mark.skipif(WITHOUT_JIT, reason="takes too long in plain Python")

@@ -13,27 +13,28 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from spinney.acceleration.selection import Candidates, Contest, Parts, Way
+from spinney.acceleration.selection import Approach, Ladder, Parts, Selection
 from spinney.base.all_trees import AllTreesClassifier
 from spinney.base.estimator import unwrapped
+from spinney.base.parameters import check_choice
 from spinney.base.progress import progress_for
 from spinney.calibration.bounds import (
     check_confidence,
+    check_max_disagreement,
     rows_needed,
-    split_rows,
 )
+from spinney.calibration.row_splits import LEAST_TO_FIT, split_by_use
 from spinney.cascade import CascadeClassifier
 from spinney.errors import InvalidArgumentError, SpinneyWarning, UnsupportedModelError
 from spinney.forest import Forest
-from spinney.ordering.checks import check_choice, check_max_disagreement
 from spinney.readers import read_model
 from spinney.sequential.classifier import SequentialVotingClassifier
 
 METHODS = ("auto", "sequential", "cascade")
 # How rows are shared out: to choose an order of trees, to fit thresholds, to compare
-# what comes out, and to prove a bound.
-SHARES = (0.2, 0.4, 0.4)
-SHARES_WITH_PROOF = (0.15, 0.25, 0.15, 0.45)
+# what comes out, and to prove a bound. Where rows are scarce, the proof gets more.
+SHARES = {"order": 0.2, "fit": 0.4, "compare": 0.4}
+SHARES_WITH_PROOF = {"order": 0.15, "fit": 0.25, "compare": 0.15, "prove": 0.45}
 
 
 def accelerate(
@@ -49,9 +50,9 @@ def accelerate(
 ) -> SequentialVotingClassifier | CascadeClassifier | AllTreesClassifier:
     """Make a trained model faster, and say how often its answer may change.
 
-    Several ways of asking fewer trees are fitted to a part of the rows and compared on
-    others: how many trees they ask, how often they disagree with the model, how long
-    they take. The fastest that keeps the bound is returned.
+    Several ways to evaluate fewer trees are fitted to a part of the rows and compared
+    on held-out ones: how many trees they evaluate, how often they disagree with the
+    model, how long they take. The fastest that keeps the bound is returned.
 
     Parameters
     ----------
@@ -70,8 +71,8 @@ def accelerate(
         probability, for example 0.95. See Notes.
     method : {"auto", "sequential", "cascade"}, default="auto"
         What to try: everything that suits the model, only votes or probabilities of
-        trees asked in random order, or only scores added up in a chosen order. With
-        ``"auto"`` a way of asking is kept only if it is faster than all trees.
+        trees evaluated in random order, or only scores added up in a chosen order.
+        With ``"auto"`` a candidate is chosen only if it is faster than all trees.
     random_state : int, RandomState instance or None, default=None
         Draws which row is used for what, and random orders. Pass an int for
         repeatable parts; what is the fastest is still measured.
@@ -98,8 +99,9 @@ def accelerate(
     Warns
     -----
     SpinneyWarning
-        If no way of asking fewer trees keeps the bound, or it cannot be proven with
-        so few rows; the message says how many are needed. All trees are asked then.
+        If no candidate that evaluates fewer trees keeps the bound, or it cannot be
+        proven with so few rows; the message says how many are needed. All trees are
+        evaluated then.
 
     See Also
     --------
@@ -111,13 +113,13 @@ def accelerate(
     *A bound on what?* On the share of rows whose label differs from the one that
     ``model.predict`` gives. It is no bound on errors against the truth: where the two
     differ, either may be right. It is a mean over rows. For a single row there is no
-    promise; rows near the border between two classes differ more often than others.
+    promise; rows near the decision threshold differ more often than others.
 
     *Over which randomness?* Without `confidence` none: the bound holds for the rows
-    given, for those kept back from fitting and for all of them together. New rows
+    given, for those held out from fitting and for all of them together. New rows
     will be close to that, somewhat below or above. With `confidence` it holds for the
     distribution that the rows come from, with this probability over the draw of the
-    rows kept for proof. The way of asking is chosen on other rows, and candidates are
+    rows kept for proof. The approach is chosen on other rows, and its candidates are
     tested on the rows for proof in a fixed sequence, from the most cautious on, until
     the first one fails; so the choice costs nothing [1]_. The bound is exact, with no
     approximation for large numbers.
@@ -143,7 +145,7 @@ def accelerate(
     >>> fast = spinney.accelerate(
     ...     model, X[1000:5000], max_disagreement=0.01, random_state=0
     ... )
-    >>> labels, n_asked = fast.predict_counted(X[5000:])
+    >>> labels, n_evaluated = fast.predict_counted(X[5000:])
     >>> bool((labels != model.predict(X[5000:])).mean() < 0.03)
     True
     """
@@ -151,31 +153,32 @@ def accelerate(
     check_choice("method", method, METHODS)
     if confidence is not None:
         confidence = check_confidence(confidence)
-    chance = check_random_state(random_state)
-    seed = int(chance.randint(2**31 - 1))
+    rng = check_random_state(random_state)
+    seed = int(rng.randint(2**31 - 1))
     show = progress_for(verbose, "accelerating")
     trained = _trained(model)
     whole = AllTreesClassifier(trained, n_jobs=n_jobs).fit(X)
-    ways = _ways(whole.forest_, method)
+    approaches = _approaches(whole.forest_, method)
     if not _enough_rows(_num_samples(X), bound, confidence):
-        ways = []
-    contest = Contest(whole, _shared_out(X, confidence, chance), bound, confidence)
+        approaches = []
+    parts = _shared_out(X, bound, confidence, rng)
+    selection = Selection(whole, parts, bound, confidence)
     # Read once; the steps of a pipeline before the last one are in the model only.
-    given = trained if whole._has_preprocessing() else whole.forest_
+    given = trained if whole.has_preprocessing else whole.forest_
     settings = {"max_disagreement": bound, "random_state": seed, "n_jobs": n_jobs}
-    for number, way in enumerate(ways):
-        show(0.05 + 0.7 * number / len(ways))
-        contest.enter(way, given, settings)
+    for number, approach in enumerate(approaches):
+        show(0.05 + 0.7 * number / len(approaches))
+        selection.add(approach, given, settings)
     show(0.75)
-    contest.time()
-    winner = contest.winner(must_be_faster=method == "auto")
+    selection.time()
+    chosen = selection.fastest(must_be_faster=method == "auto")
     show(0.85)
-    if confidence is not None and winner is not None:
-        winner = contest.proven(winner, must_be_faster=method == "auto")
-    elif ways and not contest.any_kept_promise:
-        _warn_that_nothing_fits(bound, confidence, contest)
+    if confidence is not None and chosen is not None:
+        chosen = selection.proven(chosen, must_be_faster=method == "auto")
+    elif approaches and not selection.any_kept_promise:
+        _warn_that_nothing_fits(bound, confidence, selection)
     show(1.0)
-    return contest.result(winner)
+    return selection.result(chosen)
 
 
 def _trained(model: Any) -> Any:
@@ -210,17 +213,18 @@ def _enough_rows(n_rows: int, bound: float, confidence: float | None) -> bool:
     if bound == 0.0:
         msg = (
             "No number of rows proves that nothing ever differs, so all trees are "
-            "asked. Leave confidence out, or allow some disagreement."
+            "evaluated. Leave confidence out, or allow some disagreement."
         )
         warnings.warn(msg, SpinneyWarning, stacklevel=3)
         return False
-    least = math.ceil(rows_needed(bound, confidence) / shares[-1])
+    to_prove = rows_needed(bound, confidence)
+    least = min(math.ceil(to_prove / shares["prove"]), to_prove + LEAST_TO_FIT)
     if n_rows >= least:
         return True
     msg = (
         f"X has {n_rows:,} rows, and a disagreement of at most {bound:.4g} with a "
         f"confidence of {confidence:g} takes {least:,} at least, even if none of them "
-        "disagrees, so all trees are asked. Pass more rows, or a larger "
+        "disagrees, so all trees are evaluated. Pass more rows, or a larger "
         "max_disagreement."
     )
     warnings.warn(msg, SpinneyWarning, stacklevel=3)
@@ -228,20 +232,31 @@ def _enough_rows(n_rows: int, bound: float, confidence: float | None) -> bool:
 
 
 def _shared_out(
-    X: Any, confidence: float | None, chance: np.random.RandomState
+    X: Any, bound: float, confidence: float | None, rng: np.random.RandomState
 ) -> Parts:
     """Part the rows by what they are for."""
-    shares = SHARES if confidence is None else SHARES_WITH_PROOF
-    numbers = split_rows(_num_samples(X), shares, chance)
-    both = np.sort(np.concatenate(numbers[:2]))
-    rows = [_safe_indexing(X, part) for part in (*numbers, both)]
-    to_prove = rows[3] if confidence is not None else None
-    return Parts(rows[0], rows[1], rows[-1], rows[2], to_prove, shares[-1])
+    parts = split_by_use(
+        _num_samples(X),
+        SHARES if confidence is None else SHARES_WITH_PROOF,
+        max_disagreement=bound,
+        confidence=confidence,
+        rng=rng,
+    )
+    assert parts.order is not None
+    both = np.sort(np.concatenate([parts.order, parts.fit]))
+    return Parts(
+        to_order=_safe_indexing(X, parts.order),
+        to_fit=_safe_indexing(X, parts.fit),
+        to_order_and_fit=_safe_indexing(X, both),
+        to_compare=_safe_indexing(X, parts.compare),
+        to_prove=None if parts.prove is None else _safe_indexing(X, parts.prove),
+        usual_share=parts.usual_share,
+        n_given=parts.n_given,
+    )
 
 
-def _ways(forest: Forest, method: str) -> list[Way]:
-    """Return the ways of asking that suit a forest."""
-    ways = []
+def _approaches(forest: Forest, method: str) -> list[Approach]:
+    """Return the approaches that suit a forest."""
     votes = forest.aggregation != "sum"
     if method == "sequential" and not votes:
         msg = (
@@ -253,61 +268,56 @@ def _ways(forest: Forest, method: str) -> list[Way]:
     assert forest.classes_ is not None
     if len(forest.classes_) < 2:
         return []
+    votings, rules = [], []
     if method != "cascade" and votes:
-        if forest.aggregation == "mean":
-            ways.append(Way("soft votes", "sequential", partial(_votes, "soft")))
-        if forest.votes_by_class:
-            ways.append(Way("hard votes", "sequential", partial(_votes, "hard")))
+        votings += ["soft"] if forest.aggregation == "mean" else []
+        votings += ["hard"] if forest.votes_by_class else []
     if method == "cascade" or not votes:
-        ways.append(
-            Way("cascade, thresholds", "cascade", partial(_cascades, "thresholds"))
-        )
-        ways.append(Way("cascade, optimal", "cascade", partial(_cascades, "optimal")))
-    elif method == "auto":
-        ways.append(Way("cascade, optimal", "cascade", partial(_cascades, "optimal")))
-    return ways
+        rules += ["thresholds"]
+    if method != "sequential":
+        rules += ["optimal"]
+    return [
+        *(Approach(f"{v} votes", "sequential", partial(_votes, v)) for v in votings),
+        *(Approach(f"cascade, {r}", "cascade", partial(_cascades, r)) for r in rules),
+    ]
 
 
-def _votes(
-    voting: str, model: Any, settings: dict[str, Any], parts: Parts
-) -> Candidates:
-    """Return candidates that have votes cast in random order."""
+def _votes(voting: str, model: Any, settings: dict[str, Any], parts: Parts) -> Ladder:
+    """Return classifiers whose trees vote in random order."""
     classifier = SequentialVotingClassifier(model, voting=voting, **settings)
     # No rows are needed for the order, so all of them serve the thresholds.
-    return classifier._candidates(parts.to_order_and_fit)
+    return classifier.candidates(parts.to_order_and_fit)
 
 
-def _cascades(
-    rule: str, model: Any, settings: dict[str, Any], parts: Parts
-) -> Candidates:
-    """Return candidates that add up scores in a chosen order."""
+def _cascades(rule: str, model: Any, settings: dict[str, Any], parts: Parts) -> Ladder:
+    """Return classifiers that add up scores in a chosen order."""
     classifier = CascadeClassifier(model, rule=rule, **settings)
-    return classifier._candidates(parts.to_fit, parts.to_order)
+    return classifier.candidates(parts.to_fit, parts.to_order)
 
 
 def _warn_that_nothing_fits(
-    bound: float, confidence: float | None, contest: Contest
+    bound: float, confidence: float | None, selection: Selection
 ) -> None:
-    """Warn that asking fewer trees broke the bound in every way tried."""
-    if not contest.entries:
+    """Warn that no candidate that evaluates fewer trees kept the bound."""
+    if not selection.candidates:
         msg = (
             "The model gives the same answer for all rows that something could be "
-            "learnt from, so all trees are asked. Pass more rows, among them some of "
-            "every class."
+            "learnt from, so all trees are evaluated. Pass more rows, among them some "
+            "of every class."
         )
         warnings.warn(msg, SpinneyWarning, stacklevel=3)
         return
-    closest = min(entry.trial.disagreement for entry in contest.entries)
+    closest = min(one.record.disagreement for one in selection.candidates)
     msg = (
-        f"No way of asking fewer trees kept to a disagreement of {bound:.4g} with the "
-        f"model: on {contest.n_compared:,} rows kept back, the most cautious one "
-        f"disagreed on {closest:.4g} of them"
+        f"No candidate that evaluates fewer trees kept to a disagreement of "
+        f"{bound:.4g} with the model: on {selection.n_compared:,} held-out rows, the "
+        f"most cautious one disagreed on {closest:.4g} of them"
     )
     if confidence is not None:
         msg += f", too many to prove the bound with a confidence of {confidence:g}"
     least = math.ceil(10.0 / max(bound, 1e-9))
     msg += (
-        f". All trees are asked. Pass more rows ({least:,} are good for such a "
+        f". All trees are evaluated. Pass more rows ({least:,} are good for such a "
         "bound), or a larger max_disagreement."
     )
     warnings.warn(msg, SpinneyWarning, stacklevel=3)

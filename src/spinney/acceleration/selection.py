@@ -1,31 +1,27 @@
-"""Ways of asking a model, compared on rows kept back: bounds first, then time."""
+"""Choose among ways to evaluate a model on held-out rows: bounds first, then time."""
 
 from __future__ import annotations
 
 import math
-import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from spinney.acceleration.timing import microseconds_per_row
 from spinney.base.all_trees import AllTreesClassifier
-from spinney.base.comparison import Acceleration, Trial
-from spinney.calibration.bounds import boldest_proven, clopper_pearson_upper
+from spinney.base.comparison import Candidate, Comparison
+from spinney.base.wording import percent
+from spinney.calibration.bounds import clopper_pearson_upper
+from spinney.calibration.ladder import boldest_proven
 from spinney.errors import SpinneyWarning
 
-# What is timed, and how often.
-BATCH = 10_000
-SINGLE_ROWS = 200
-ROUNDS = 5
-
 # What makes fitted classifiers, from the most cautious to the boldest.
-Candidates = list[Callable[[], Any]]
+Ladder = list[Callable[[], Any]]
 
 
 @dataclass(frozen=True)
@@ -42,8 +38,10 @@ class Parts:
         Rows to compare on.
     to_prove : array-like or None
         Rows to prove a bound on.
-    share_to_prove : float
-        Which share of all rows these are.
+    usual_share : float
+        Which share of all rows is usually kept for proof.
+    n_given : int
+        How many rows there are in all.
     """
 
     to_order: Any
@@ -51,38 +49,39 @@ class Parts:
     to_order_and_fit: Any
     to_compare: Any
     to_prove: Any
-    share_to_prove: float
+    usual_share: float
+    n_given: int
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way of asking fewer trees.
+class Approach:
+    """A way to evaluate fewer trees, more or less boldly.
 
     Parameters
     ----------
     name, method : str
-        As in `Trial`.
-    candidates : callable
+        As in `Candidate`.
+    ladder : callable
         Takes the model, settings and `Parts`, and returns what makes fitted
         classifiers, from the most cautious to the boldest.
     """
 
     name: str
     method: str
-    candidates: Callable[[Any, dict[str, Any], Parts], Candidates]
+    ladder: Callable[[Any, dict[str, Any], Parts], Ladder]
 
 
 @dataclass
-class Entry:
-    """What one way of asking has come to."""
+class FittedCandidate:
+    """What one approach has come to: a classifier, and what is known about it."""
 
-    fitted: Any
-    candidates: Candidates  # as far as the one entered
-    trial: Trial
+    classifier: Any
+    ladder: Ladder
+    record: Candidate
 
 
-class Contest:
-    """Ways of asking a model, compared on rows kept back.
+class Selection:
+    """Candidates for evaluating a model, compared on held-out rows.
 
     Parameters
     ----------
@@ -110,18 +109,9 @@ class Contest:
         self._proof_failed = False
         self._reference = whole.predict(parts.to_compare)
         self._where_fitted = whole.predict(parts.to_order_and_fit)
-        self.entries: list[Entry] = []
-        n_trees = float(whole.forest_.n_trees)
-        self._full = Trial(
-            "all trees",
-            "all trees",
-            math.nan,
-            0.0,
-            n_trees,
-            math.nan,
-            math.nan,
-            True,
-            False,
+        self.candidates: list[FittedCandidate] = []
+        self._full = _untimed(
+            "all trees", "all trees", math.nan, 0.0, whole.forest_.n_trees, True
         )
 
     @property
@@ -131,15 +121,15 @@ class Contest:
 
     @property
     def any_kept_promise(self) -> bool:
-        """Whether asking fewer trees kept the bound in any way."""
-        return any(entry.trial.kept_promise for entry in self.entries)
+        """Whether any candidate kept the bound."""
+        return any(one.record.kept_promise for one in self.candidates)
 
-    def enter(self, way: Way, model: Any, settings: dict[str, Any]) -> None:
-        """Take the boldest candidate that keeps the bound on the rows kept back.
+    def add(self, approach: Approach, model: Any, settings: dict[str, Any]) -> None:
+        """Add the boldest on a ladder that keeps the bound on the held-out rows.
 
         Parameters
         ----------
-        way : Way
+        approach : Approach
             What to try.
         model : estimator or Forest
             The trained model.
@@ -147,28 +137,25 @@ class Contest:
             Parameters that all classifiers have.
         """
         with _no_advice():
-            candidates = way.candidates(model, settings, self.parts)
-            for make in reversed(candidates):
+            ladder = approach.ladder(model, settings, self.parts)
+            for make in reversed(ladder):
                 fitted = make()
                 labels, counts = fitted.predict_counted(self.parts.to_compare)
                 disagreement = float(np.mean(labels != self._reference))
                 kept = self._keeps_bound(disagreement, fitted)
                 if kept:
                     break
-        if not candidates:
+        if not ladder:
             return
-        trial = Trial(
-            way.name,
-            way.method,
+        record = _untimed(
+            approach.name,
+            approach.method,
             fitted.expected_disagreement_,
             disagreement,
             float(counts.mean()),
-            math.nan,
-            math.nan,
             kept,
-            False,
         )
-        self.entries.append(Entry(fitted, candidates, trial))
+        self.candidates.append(FittedCandidate(fitted, ladder, record))
 
     def _keeps_bound(self, disagreement: float, fitted: Any) -> bool:
         """Whether the bound is kept on all rows so far, or is likely to be proven."""
@@ -183,40 +170,45 @@ class Contest:
         return float(np.mean(labels != self._where_fitted)) <= self.bound
 
     def time(self) -> None:
-        """Measure how long all trees take, and each entry that kept the bound."""
-        runners = [entry for entry in self.entries if entry.trial.kept_promise]
-        classifiers = [self.whole, *(entry.fitted for entry in runners)]
-        times = _microseconds(classifiers, self.parts.to_compare)
+        """Measure how long all trees take, and each candidate that kept the bound."""
+        kept = self._within_bound()
+        classifiers = [self.whole, *(one.classifier for one in kept)]
+        times = microseconds_per_row(classifiers, self.parts.to_compare)
         self._full = _timed(self._full, *times[0])
-        for entry, (batch, single) in zip(runners, times[1:], strict=True):
-            entry.trial = _timed(entry.trial, batch, single)
+        for one, (batch, single) in zip(kept, times[1:], strict=True):
+            one.record = _timed(one.record, batch, single)
 
-    def winner(self, must_be_faster: bool) -> Entry | None:
-        """Return the fastest entry that kept the bound, if there is one.
+    def fastest(self, must_be_faster: bool) -> FittedCandidate | None:
+        """Return the fastest candidate that kept the bound, if there is one.
 
         Parameters
         ----------
         must_be_faster : bool
             Whether it has to be faster than all trees.
         """
-        runners = [entry for entry in self.entries if entry.trial.kept_promise]
-        if not runners:
+        kept = self._within_bound()
+        if not kept:
             return None
-        best = min(runners, key=lambda entry: _slowness(entry.trial))
+        best = min(kept, key=lambda one: _slowness(one.record))
         return best if self._pays(best, must_be_faster) else None
 
-    def _pays(self, entry: Entry, must_be_faster: bool) -> bool:
-        """Whether fewer trees are asked and, if it must be so, in less time."""
-        trial = entry.trial
-        faster = _slowness(trial) < _slowness(self._full) or not must_be_faster
-        return faster and trial.trees < self._full.trees
+    def _within_bound(self) -> list[FittedCandidate]:
+        return [one for one in self.candidates if one.record.kept_promise]
 
-    def proven(self, winner: Entry, must_be_faster: bool) -> Entry | None:
-        """Return the winner as boldly as is proven, or None if nothing is.
+    def _pays(self, candidate: FittedCandidate, must_be_faster: bool) -> bool:
+        """Whether fewer trees are evaluated and, if it must be so, in less time."""
+        record = candidate.record
+        faster = _slowness(record) < _slowness(self._full) or not must_be_faster
+        return faster and record.trees < self._full.trees
+
+    def proven(
+        self, chosen: FittedCandidate, must_be_faster: bool
+    ) -> FittedCandidate | None:
+        """Return the chosen one as bold as is proven, or None if nothing is.
 
         Parameters
         ----------
-        winner : Entry
+        chosen : FittedCandidate
             Chosen on other rows than those for proof.
         must_be_faster : bool
             Whether it has to be faster than all trees.
@@ -224,130 +216,122 @@ class Contest:
         fresh = self.parts.to_prove
         assert self.confidence is not None
         proven = boldest_proven(
-            (make() for make in winner.candidates),
+            (make() for make in chosen.ladder),
             lambda candidate: candidate.predict(fresh),
             self.whole.predict(fresh),
             max_disagreement=self.bound,
             confidence=self.confidence,
-            share=self.parts.share_to_prove,
+            share=self.parts.usual_share,
+            n_given=self.parts.n_given,
         )
         if proven is None:
             self._proof_failed = True
-            winner.trial = replace(winner.trial, kept_promise=False)
+            chosen.record = replace(chosen.record, kept_promise=False)
             return None
-        winner.fitted, certificate = proven
-        winner.fitted.certificate_ = certificate
-        _, counts = winner.fitted.predict_counted(self.parts.to_compare)
-        times = _microseconds([self.whole, winner.fitted], self.parts.to_compare)
+        chosen.classifier, certificate = proven
+        chosen.classifier.certificate_ = certificate
+        _, counts = chosen.classifier.predict_counted(self.parts.to_compare)
+        times = microseconds_per_row(
+            [self.whole, chosen.classifier], self.parts.to_compare
+        )
         self._full = _timed(self._full, *times[0])
-        winner.trial = replace(
-            _timed(winner.trial, *times[1]),
-            aimed_at=winner.fitted.expected_disagreement_,
+        chosen.record = replace(
+            _timed(chosen.record, *times[1]),
+            aimed_at=chosen.classifier.expected_disagreement_,
             disagreement=certificate.disagreement,
             trees=float(counts.mean()),
         )
-        return winner if self._pays(winner, must_be_faster) else None
+        return chosen if self._pays(chosen, must_be_faster) else None
 
-    def result(self, winner: Entry | None) -> Any:
-        """Return the classifier that was kept, with the comparison.
+    def result(self, chosen: FittedCandidate | None) -> Any:
+        """Return the classifier that was chosen, with the comparison.
 
         Parameters
         ----------
-        winner : Entry or None
-            What was kept; None for all trees.
+        chosen : FittedCandidate or None
+            What was chosen; None for all trees.
         """
-        chosen: Any = self.whole if winner is None else winner.fitted
-        if winner is not None:
+        classifier: Any = self.whole if chosen is None else chosen.classifier
+        if chosen is not None:
             model = self.whole.estimator
-            chosen.set_params(estimator=model, confidence=self.confidence)
-            chosen.estimator_ = model
-        trials = [replace(self._full, chosen=winner is None)]
-        trials += [
-            replace(entry.trial, chosen=entry is winner) for entry in self.entries
+            classifier.set_params(estimator=model, confidence=self.confidence)
+            classifier.estimator_ = model
+        records = [replace(self._full, chosen=chosen is None)]
+        records += [
+            replace(one.record, chosen=one is chosen) for one in self.candidates
         ]
-        chosen.acceleration_ = Acceleration(
-            tuple(trials),
+        classifier.acceleration_ = Comparison(
+            tuple(records),
             self.whole.forest_.n_trees,
             len(self._where_fitted),
             self.n_compared,
             self.bound,
             self.confidence,
-            self._outcome(winner),
+            self._outcome(chosen),
         )
-        return chosen
+        return classifier
 
-    def _outcome(self, winner: Entry | None) -> str:
+    def _outcome(self, chosen: FittedCandidate | None) -> str:
         """Return what came out, in words."""
         full, n_trees = self._full, self.whole.forest_.n_trees
-        if winner is not None:
-            trial = winner.trial
-            batch = full.microseconds_batch / trial.microseconds_batch
-            single = full.microseconds_single / trial.microseconds_single
+        if chosen is not None:
+            record = chosen.record
+            batch = full.microseconds_batch / record.microseconds_batch
+            single = full.microseconds_single / record.microseconds_single
             told = (
-                f"Kept: {trial.name}, with {trial.trees:.1f} of {n_trees:,} trees per "
-                f"row; {batch:.1f} times as fast as all trees in batches, "
+                f"Chosen: {record.name}, with {record.trees:.1f} of {n_trees:,} trees "
+                f"per row; {batch:.1f} times as fast as all trees in batches, "
                 f"{single:.1f} times for single rows."
             )
-            proof = winner.fitted.certificate_
+            proof = chosen.classifier.certificate_
             if proof is not None:
                 told += (
                     f"\nIt disagreed on {proof.n_disagreements:,} of {proof.n_rows:,} "
-                    f"rows kept for proof: at most {self.bound:.4g} of new rows, with "
-                    f"a confidence of {self.confidence:g}."
+                    f"rows kept for proof: at most {percent(self.bound)} of new rows, "
+                    f"with {percent(self.confidence)} confidence."
                 )
             return told
-        if not self.entries:
+        if not self.candidates:
             reason = "Nothing else could be tried"
         elif self._proof_failed:
             reason = "The rows kept for proof did not prove the bound"
         elif not self.any_kept_promise:
-            reason = "No other way of asking kept the bound"
+            reason = "No other candidate kept the bound"
         else:
-            reason = "No other way of asking that kept the bound was faster"
-        return f"{reason}, so all {n_trees:,} trees are asked."
+            reason = "No other candidate that kept the bound was faster"
+        return f"{reason}, so all {n_trees:,} trees are evaluated."
 
 
-def _timed(trial: Trial, batch: float, single: float) -> Trial:
-    """Return a trial with the time per row, in batches and alone."""
-    return replace(trial, microseconds_batch=batch, microseconds_single=single)
+def _untimed(
+    name: str,
+    method: str,
+    aimed_at: float,
+    disagreement: float,
+    trees: float,
+    kept_promise: bool,
+) -> Candidate:
+    """Return what is known about a candidate before it is timed."""
+    return Candidate(
+        name=name,
+        method=method,
+        aimed_at=aimed_at,
+        disagreement=disagreement,
+        trees=float(trees),
+        microseconds_batch=math.nan,
+        microseconds_single=math.nan,
+        kept_promise=kept_promise,
+        chosen=False,
+    )
 
 
-def _slowness(trial: Trial) -> float:
+def _timed(record: Candidate, batch: float, single: float) -> Candidate:
+    """Return a record with the time per row, in batches and alone."""
+    return replace(record, microseconds_batch=batch, microseconds_single=single)
+
+
+def _slowness(record: Candidate) -> float:
     """Return the time of batches and of single rows as one number."""
-    return math.sqrt(trial.microseconds_batch * trial.microseconds_single)
-
-
-def _microseconds(classifiers: Sequence[Any], X: Any) -> list[tuple[float, float]]:
-    """Return the shortest times per row, in batches and alone, measured in turns."""
-    rows = classifiers[0]._rows(X)[:BATCH]
-    preprocessed = classifiers[0]._has_preprocessing()
-    # Repeated if there are fewer: a batch of a few thousand is mostly overhead.
-    numbers = np.resize(np.arange(len(rows)), BATCH)
-    batch = _safe_indexing(X, numbers)
-    singles: Any = rows[:SINGLE_ROWS]
-    askers: list[Callable[[Any], Any]] = [one.predictor() for one in classifiers]
-    if preprocessed:
-        # Steps before the last one cost the most then; they are part of the answer.
-        n_single = min(len(rows), SINGLE_ROWS // 10)
-        singles = [_safe_indexing(X, [number]) for number in range(n_single)]
-        askers = [one.predict for one in classifiers]
-    best = np.full((len(classifiers), 2), np.inf)
-    for _ in range(ROUNDS):
-        for place, classifier in enumerate(classifiers):
-            took = (
-                _seconds(classifier.predict, [batch]) / BATCH,
-                _seconds(askers[place], singles) / len(singles),
-            )
-            best[place] = np.minimum(best[place], took)
-    return [(1e6 * float(one), 1e6 * float(other)) for one, other in best]
-
-
-def _seconds(ask: Callable[[Any], Any], inputs: Sequence[Any]) -> float:
-    """Return how long it takes to ask about each of the inputs."""
-    start = time.perf_counter()
-    for one in inputs:
-        ask(one)
-    return time.perf_counter() - start
+    return math.sqrt(record.microseconds_batch * record.microseconds_single)
 
 
 @contextmanager

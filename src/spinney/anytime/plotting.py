@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from spinney.base.axes import axes_or_new
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -27,16 +29,7 @@ def plot_curves(curves: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes
     ax : matplotlib Axes
         What was drawn on.
     """
-    if ax is None:
-        try:
-            from matplotlib import pyplot
-        except ImportError as error:
-            msg = (
-                "Drawing needs matplotlib, which is not installed. Install the extra "
-                '"report": python -m pip install "spinney[report]"'
-            )
-            raise ImportError(msg) from error
-        ax = pyplot.subplots()[1]
+    ax = axes_or_new(ax)
     for name, curve in curves.items():
         accuracy = np.asarray(curve)
         steps = np.arange(len(accuracy))

@@ -13,7 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from spinney.base.comparison import Acceleration
+from spinney.base.comparison import Comparison
 from spinney.base.early_exit_classifier import CountingClassifier
 from spinney.base.estimator import unwrapped
 from spinney.calibration.bounds import Certificate
@@ -125,7 +125,7 @@ def classifier_from_parts(
             del settings["acceleration"]
         else:
             comparison = take_setting(settings, "acceleration", dict)
-            classifier.acceleration_ = Acceleration.from_dict(comparison)
+            classifier.acceleration_ = Comparison.from_dict(comparison)
     return classifier
 
 

@@ -1,4 +1,4 @@
-"""What ways of asking a model were tried, what each gave, and which was kept."""
+"""Ways to evaluate a model side by side: what each gave, and which was chosen."""
 
 from __future__ import annotations
 
@@ -7,25 +7,31 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from spinney.base.wording import in_columns, number, percent
 from spinney.errors import FormatError
+
+# Columns of the table that people see.
+HEADINGS = ("candidate", "trees", "differ", "batch, µs", "single, µs", "verdict")
+# What the list of candidates is called in files.
+NAME_IN_FILES = "trials"
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One way of asking a model, as it did on rows kept back.
+class Candidate:
+    """One way to evaluate a model, as it did on held-out rows.
 
     Parameters
     ----------
     name : str
-        What was tried, in words.
+        What it is, in words.
     method : {"sequential", "cascade", "all trees"}
         Which method is behind it.
     aimed_at : float
         The disagreement it was fitted to; NaN for all trees.
     disagreement : float
-        Share of the rows kept back that are answered otherwise than by the model.
+        Share of the held-out rows that are answered otherwise than by the model.
     trees : float
-        Trees asked for a row, on average.
+        Trees evaluated for a row, on average.
     microseconds_batch : float
         Time per row in a batch; NaN if it was not measured.
     microseconds_single : float
@@ -46,21 +52,28 @@ class Trial:
     kept_promise: bool
     chosen: bool
 
+    @property
+    def verdict(self) -> str:
+        """What became of it, in words; empty if another one was faster."""
+        if not self.kept_promise:
+            return "breaks the bound"
+        return "chosen" if self.chosen else ""
+
 
 @dataclass(frozen=True)
-class Acceleration:
-    """A comparison of ways to ask a model.
+class Comparison:
+    """Several ways to evaluate a model, side by side.
 
     Parameters
     ----------
-    trials : tuple of Trial
-        What was tried; all trees come first.
+    candidates : tuple of Candidate
+        What was compared; all trees come first.
     n_trees : int
         Trees of the model.
     n_fitted : int
         Rows that order and thresholds were fitted to.
     n_compared : int
-        Other rows, on which the trials were compared.
+        Held-out rows, on which the candidates were compared.
     max_disagreement : float
         Share of the rows that may be answered otherwise than by the model.
     confidence : float or None
@@ -69,7 +82,7 @@ class Acceleration:
         What came out, in a sentence or two.
     """
 
-    trials: tuple[Trial, ...]
+    candidates: tuple[Candidate, ...]
     n_trees: int
     n_fitted: int
     n_compared: int
@@ -78,40 +91,42 @@ class Acceleration:
     outcome: str
 
     @property
-    def chosen(self) -> Trial:
-        """The trial that was kept."""
-        return next(trial for trial in self.trials if trial.chosen)
+    def chosen(self) -> Candidate:
+        """The candidate that is used."""
+        return next(one for one in self.candidates if one.chosen)
+
+    @property
+    def description(self) -> str:
+        """What was compared on which rows, in a sentence."""
+        return (
+            f"Compared on {self.n_compared:,} held-out rows, where at most "
+            f"{percent(self.max_disagreement)} may be answered differently than by the "
+            "model; times are per row."
+        )
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the comparison as a table for people, whatever it is shown in.
+
+        Returns
+        -------
+        rows : list of tuple of str
+            One row per candidate; `HEADINGS` names the columns.
+        """
+        return [
+            (
+                one.name,
+                number(one.trees),
+                percent(one.disagreement),
+                number(one.microseconds_batch),
+                number(one.microseconds_single),
+                one.verdict,
+            )
+            for one in self.candidates
+        ]
 
     def __str__(self) -> str:
-        rows = [("", "trees", "disagree", "us/row batch", "us/row single", "")]
-        for trial in self.trials:
-            verdict = "kept" if trial.chosen else ""
-            if not trial.kept_promise:
-                verdict = "breaks the bound"
-            rows.append(
-                (
-                    trial.name,
-                    f"{trial.trees:.1f}",
-                    f"{trial.disagreement:.3%}",
-                    _number(trial.microseconds_batch),
-                    _number(trial.microseconds_single),
-                    verdict,
-                )
-            )
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if place in (0, 5) else cell.rjust(width)
-                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        ]
-        head = (
-            f"Compared on {self.n_compared:,} rows kept back; at most "
-            f"{self.max_disagreement:.3g} of them may be answered otherwise than by "
-            "the model."
-        )
-        return "\n".join([head, *lines, self.outcome])
+        table = in_columns([HEADINGS, *self.cells()], left=(0, len(HEADINGS) - 1))
+        return "\n".join([self.description, table, self.outcome])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can hold.
@@ -119,17 +134,18 @@ class Acceleration:
         Returns
         -------
         parts : dict
-            Numbers, texts, lists; None where a number is missing.
+            Numbers, texts, lists; None where a number is missing. The candidates are
+            called "trials", as in files.
         """
         parts = asdict(self)
-        parts["trials"] = [
-            {name: _none_for_nan(value) for name, value in trial.items()}
-            for trial in parts["trials"]
+        candidates = [
+            {name: _none_for_nan(value) for name, value in candidate.items()}
+            for candidate in parts.pop("candidates")
         ]
-        return parts
+        return {NAME_IN_FILES: candidates, **parts}
 
     @classmethod
-    def from_dict(cls, parts: Mapping[str, Any]) -> Acceleration:
+    def from_dict(cls, parts: Mapping[str, Any]) -> Comparison:
         """Make a comparison of what `to_dict` has returned.
 
         Parameters
@@ -139,19 +155,20 @@ class Acceleration:
 
         Returns
         -------
-        acceleration : Acceleration
+        comparison : Comparison
             The comparison.
         """
-        trials = parts.get("trials")
-        if not isinstance(trials, list) or not 1 <= len(trials) <= 100:
-            msg = "its comparison must have trials"
+        candidates = parts.get(NAME_IN_FILES)
+        if not isinstance(candidates, list) or not 1 <= len(candidates) <= 100:
+            msg = f"its comparison must have {NAME_IN_FILES}"
             raise FormatError(msg)
+        rest = {name: value for name, value in parts.items() if name != NAME_IN_FILES}
         made = cls(
-            tuple(Trial(**_checked(Trial, trial)) for trial in trials),
-            **_checked(cls, {**parts, "trials": ()}, skip="trials"),
+            tuple(Candidate(**_checked(Candidate, one)) for one in candidates),
+            **_checked(cls, rest, skip="candidates"),
         )
-        if sum(trial.chosen for trial in made.trials) != 1:
-            msg = "exactly one of its trials must be chosen"
+        if sum(one.chosen for one in made.candidates) != 1:
+            msg = f"exactly one of its {NAME_IN_FILES} must be chosen"
             raise FormatError(msg)
         return made
 
@@ -168,18 +185,19 @@ _KINDS = {
 
 def _checked(cls: type, parts: Any, skip: str = "") -> dict[str, Any]:
     """Return values for the fields of a dataclass, or say what is wrong."""
-    wanted = {field.name: str(field.type) for field in fields(cls)}
+    wanted = {one.name: str(one.type) for one in fields(cls) if one.name != skip}
     if not isinstance(parts, Mapping) or set(parts) != set(wanted):
         msg = f"a {cls.__name__} must have the parts {', '.join(wanted)}"
         raise FormatError(msg)
     values = {}
     for name, kind in wanted.items():
-        if name == skip:
-            continue
         value = parts[name]
         right = isinstance(value, _KINDS[kind])
         if not right or (isinstance(value, bool) and kind != "bool"):
             msg = f"{name} of a {cls.__name__} must be of type {kind}"
+            raise FormatError(msg)
+        if isinstance(value, float) and not math.isfinite(value):
+            msg = f"{name} of a {cls.__name__} must be finite"
             raise FormatError(msg)
         values[name] = math.nan if value is None and kind == "float" else value
     return values
@@ -187,7 +205,3 @@ def _checked(cls: type, parts: Any, skip: str = "") -> dict[str, Any]:
 
 def _none_for_nan(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.3g}"

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from spinney.base.comparison import Acceleration
+from spinney.base.comparison import Comparison
 from spinney.base.estimator import EnsembleClassifier
 from spinney.calibration.bounds import Certificate
 from spinney.calibration.fitted_rule import FittedRule
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.scoring import decision_threshold, scoring_forest
 
 
 class CountingClassifier(EnsembleClassifier, ABC):
@@ -25,7 +26,7 @@ class CountingClassifier(EnsembleClassifier, ABC):
     max_disagreement: float
     n_jobs: int | None
     certificate_: Certificate | None
-    acceleration_: Acceleration
+    acceleration_: Comparison
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Answer rows, evaluating as few trees as the rule allows.
@@ -94,6 +95,26 @@ class CountingClassifier(EnsembleClassifier, ABC):
         classifier : fitted classifier
             One for each level.
         """
+
+    def full_sums(self, X: Any) -> tuple[NDArray[np.floating], float]:
+        """Return what all trees add up to, and what that is compared with.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        sums : ndarray of shape (n_rows, n_sums)
+            With two classes one sum: the number of votes for the second class, or its
+            score. With more, one sum per class.
+        threshold : float
+            With two classes: between the sums of the two answers.
+        """
+        scoring = scoring_forest(self.forest_, "soft")
+        sums = scoring.engine.raw(self._rows(X), self.n_jobs)
+        return sums, decision_threshold(self.forest_, "soft")
 
     @abstractmethod
     def _evaluate(self, rows: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:

@@ -210,7 +210,8 @@ def nothing_certified_message(
     """
     opening = (
         f"No candidate is proven to disagree on at most {percent(max_disagreement)} "
-        f"of new rows with {percent(confidence)} confidence, so all trees are evaluated. "
+        f"of new rows with {percent(confidence)} confidence, so all trees are "
+        "evaluated. "
     )
     if max_disagreement <= 0.0:
         return opening + (

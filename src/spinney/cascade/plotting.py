@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.base.axes import axes_or_new
 from spinney.errors import InvalidArgumentError
 from spinney.runtime.exit_rule import ExitRule
 
@@ -30,7 +31,7 @@ def plot_thresholds(rule: ExitRule, ax: Axes | None) -> Axes:
             "Draw kind='trees' instead."
         )
         raise InvalidArgumentError(msg)
-    ax = _axes(ax)
+    ax = axes_or_new(ax)
     steps = rule.exit_points
     lines = (
         [("leads by more than this", rule.margin, "tab:blue")]
@@ -53,47 +54,34 @@ def plot_thresholds(rule: ExitRule, ax: Axes | None) -> Axes:
             label=label,
         )
     ax.set_xlim(0, rule.n_trees)
-    ax.set_xlabel("trees asked")
+    ax.set_xlabel("trees evaluated")
     ax.set_ylabel("partial score" if rule.margin is None else "lead")
-    ax.set_title(f"{len(steps)} checks on the way through {rule.n_trees} trees")
+    ax.set_title(f"{len(steps)} exit points on the way through {rule.n_trees} trees")
     ax.legend()
     return ax
 
 
-def plot_counts(n_asked: NDArray[np.integer], n_trees: int, ax: Axes | None) -> Axes:
-    """Draw a histogram of the number of trees asked per row.
+def plot_counts(
+    n_evaluated: NDArray[np.integer], n_trees: int, ax: Axes | None
+) -> Axes:
+    """Draw a histogram of the number of trees evaluated per row.
 
     Parameters
     ----------
-    n_asked : ndarray of shape (n_rows,)
-        Trees asked for each row.
+    n_evaluated : ndarray of shape (n_rows,)
+        Trees evaluated for each row.
     n_trees : int
         Number of trees in all.
     ax : matplotlib Axes or None
         Where to draw; None makes a new figure.
     """
-    ax = _axes(ax)
-    ax.hist(n_asked, bins=np.linspace(0, n_trees, 51).tolist(), color="tab:blue")
-    if len(n_asked):
-        mean = float(np.mean(n_asked))
+    ax = axes_or_new(ax)
+    ax.hist(n_evaluated, bins=np.linspace(0, n_trees, 51).tolist(), color="tab:blue")
+    if len(n_evaluated):
+        mean = float(np.mean(n_evaluated))
         ax.axvline(mean, color="tab:red", linewidth=1, label=f"mean {mean:.1f}")
         ax.legend()
     ax.set_xlim(0, n_trees)
-    ax.set_xlabel("trees asked")
+    ax.set_xlabel("trees evaluated")
     ax.set_ylabel("rows")
     return ax
-
-
-def _axes(ax: Axes | None) -> Axes:
-    """Return `ax`, or the axes of a new figure."""
-    if ax is not None:
-        return ax
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        msg = (
-            "Drawing needs matplotlib, which is not installed. Install the extra "
-            '"report": python -m pip install "spinney[report]"'
-        )
-        raise ImportError(msg) from error
-    return pyplot.subplots()[1]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-import math
 import warnings
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as TextTable
 
+from spinney.base.comparison import HEADINGS, Comparison
+from spinney.base.wording import percent
 from spinney.cli.console import (
     PROMISE_NOT_KEPT,
     Debug,
@@ -24,7 +26,6 @@ from spinney.cli.console import (
     Quiet,
     Seed,
     complain,
-    in_percent,
     output,
     plain_errors,
     progress_bar,
@@ -34,16 +35,12 @@ from spinney.cli.models import (
     Data,
     Model,
     Trust,
-    load_model,
-    refuse_pipeline,
+    load_whole_model,
     table_for,
     without_label,
 )
 from spinney.cli.outputs import check_outputs, check_suffix
 from spinney.errors import SpinneyWarning
-
-if TYPE_CHECKING:
-    from spinney.base.comparison import Acceleration
 
 REPORTS = (".html", ".md", ".txt", ".json")
 
@@ -74,7 +71,7 @@ def accelerate(
     ] = None,
     max_disagreement: Annotated[
         float,
-        typer.Option(help="Share of rows that may be answered otherwise than before."),
+        typer.Option(help="Share of rows whose answer may change."),
     ] = 1e-3,
     confidence: Annotated[
         float | None,
@@ -101,19 +98,18 @@ def accelerate(
 ) -> None:
     """Make a trained model faster, and say how often its answer may change.
 
-    Tries several ways of asking fewer trees on the rows of DATA, which need no labels
-    and which the model should not have been trained on, and keeps the fastest that
-    keeps the bound. spinney predict answers rows with the file.
+    Compares several ways to evaluate fewer trees on the rows of DATA, which need no
+    labels and which the model should not have been trained on, and chooses the
+    fastest that keeps the bound. spinney predict answers rows with the file.
 
     Exit code 1: --confidence was given and the bound could not be proven. The file is
-    written all the same; it asks all trees.
+    written all the same; it evaluates all trees.
     """
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)
         check_suffix(report, "The report", REPORTS)
         check_outputs(out, report, inputs=(model, data))
-        trained = load_model(model, trust=trust)
-        refuse_pipeline(trained, model)
+        trained = load_whole_model(model, trust=trust)
         part = table_for(trained, data, target, needs_target=False).whole()
 
         import spinney
@@ -141,9 +137,9 @@ def accelerate(
         spinney.save(fast, out)
         if report is not None:
             fast.report(part.rows, _known_labels(part.labels)).save(report)
-        # If all trees are asked because nothing else was faster, nobody warns.
-        asks_all = fast.acceleration_.chosen.method == "all trees"
-        broken = confidence is not None and asks_all and bool(advice)
+        # If all trees are evaluated because nothing else was faster, nobody warns.
+        takes_all = fast.acceleration_.chosen.method == "all trees"
+        broken = confidence is not None and takes_all and bool(advice)
         if as_json:
             typer.echo(json.dumps(_document(fast, not broken, out, report)))
         _show(fast, console)
@@ -183,57 +179,52 @@ def _document(fast: Any, kept: bool, out: Path, report: Path | None) -> dict[str
 
 
 def _show(fast: Any, console: Console) -> None:
-    """Print what was tried, what was kept and why, and what it promises."""
+    """Print what was compared, what was chosen and why, and what it promises."""
     compared = fast.acceleration_
-    console.print(trials_table(compared))
+    console.print(comparison_table(compared))
     console.print(compared.outcome, markup=False)
     console.print(_promise(fast))
 
 
-def trials_table(compared: Acceleration) -> TextTable:
-    """Return a comparison of ways to ask a model as a table for people.
+def comparison_table(compared: Comparison) -> TextTable:
+    """Return a comparison as a table for the terminal.
 
     Parameters
     ----------
-    compared : Acceleration
+    compared : Comparison
         The comparison.
     """
-    title = f"Compared on {compared.n_compared:,} rows kept back, per row"
-    table = TextTable(title=title, title_justify="left")
-    table.add_column("way of asking", no_wrap=True)
-    for heading in ("trees", "differ", "batch, µs", "single, µs"):
-        table.add_column(heading, justify="right")
-    table.add_column("")
-    for trial in compared.trials:
-        verdict = "kept" if trial.chosen else ""
-        table.add_row(
-            trial.name,
-            f"{trial.trees:,.1f}",
-            f"{trial.disagreement:.3%}",
-            _microseconds(trial.microseconds_batch),
-            _microseconds(trial.microseconds_single),
-            verdict if trial.kept_promise else "too bold",
-            style="bold" if trial.chosen else None,
+    # Few lines, so that nothing is broken in eighty columns.
+    table = TextTable(
+        title=compared.description,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    for heading in HEADINGS:
+        is_name = heading == HEADINGS[0]
+        is_text = is_name or heading == HEADINGS[-1]
+        table.add_column(
+            heading, no_wrap=is_name, justify="left" if is_text else "right"
         )
+    for candidate, cells in zip(compared.candidates, compared.cells(), strict=True):
+        table.add_row(*cells, style="bold" if candidate.chosen else None)
     return table
-
-
-def _microseconds(number: float) -> str:
-    return "–" if math.isnan(number) else f"{number:,.2f}"
 
 
 def _promise(fast: Any) -> str:
     """Return what a classifier promises about its answers, in words."""
     if fast.acceleration_.chosen.method == "all trees":
         return "Every answer is that of the model."
-    share = in_percent(fast.max_disagreement)
+    share = percent(fast.max_disagreement)
     if fast.certificate_ is None:
         return (
-            f"Promise: at most {share} of the rows given are answered otherwise than "
-            "by the model. New rows will be close to that; --confidence 0.95 proves a "
-            "bound for them."
+            f"Promise: at most {share} of the rows given are answered differently "
+            "than by the model. New rows will be close to that; --confidence 0.95 "
+            "proves a bound for them."
         )
     return (
-        f"Promise: at most {share} of new rows of the same kind are answered otherwise "
-        f"than by the model, with {in_percent(fast.confidence)} confidence."
+        f"Promise: at most {share} of new rows of the same kind are answered "
+        f"differently than by the model, with {percent(fast.confidence)} confidence."
     )

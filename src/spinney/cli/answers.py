@@ -20,7 +20,7 @@ ENDINGS = (".parquet", ".csv", ".arrow", ".feather", ".npz")
 def write_answers(path: Path, parts: Iterable[Columns]) -> None:
     """Write columns to a file, part by part.
 
-    Each part is written before the next one is asked for, so neither all parts nor
+    Each part is written before the next one is computed, so neither all parts nor
     the file need fit into memory; except for NPZ, in which an array cannot grow. The
     file appears under its name when it is whole.
 

@@ -26,8 +26,7 @@ from spinney.cli.models import (
     Target,
     Trust,
     labelled_rows,
-    load_model,
-    refuse_pipeline,
+    load_whole_model,
 )
 from spinney.cli.outputs import check_outputs
 from spinney.errors import InvalidArgumentError
@@ -103,8 +102,7 @@ def _compared(
     from spinney.anytime import AnytimeForestClassifier, normalised_mean_accuracy
     from spinney.calibration.row_splits import split_rows
 
-    trained = load_model(model, trust=trust)
-    refuse_pipeline(trained, model)
+    trained = load_whole_model(model, trust=trust)
     rows, labels = labelled_rows(trained, data, target)
     if len(rows) < 2:
         msg = f"{str(data)!r} has {len(rows)} rows, and at least two are needed."
@@ -139,7 +137,7 @@ def _document(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 def _show(found: dict[str, dict[str, Any]], console: Console) -> None:
     """Print how good each order is, the best first."""
-    table = TextTable(title="Step orders, on rows kept back", title_justify="left")
+    table = TextTable(title="Step orders, on held-out rows", title_justify="left")
     table.add_column("order")
     for heading in ("NMA", "after 1/10 of the steps", "after 1/2", "in the end"):
         table.add_column(heading, justify="right")

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table as TextTable
 
+from spinney.acceleration.timing import Timer, run_in_turn
+from spinney.base.wording import number, percent
 from spinney.cli.console import (
     PROMISE_NOT_KEPT,
     Debug,
@@ -22,71 +24,62 @@ from spinney.cli.console import (
     Quiet,
     Seed,
     complain,
-    in_percent,
     output,
     plain_errors,
     progress_bar,
 )
+from spinney.cli.conversions import CannotTakePartError, Predict
 from spinney.cli.models import (
     Data,
     Model,
     Trust,
     is_own_file,
-    load_model,
-    refuse_pipeline,
+    load_whole_model,
     table_for,
 )
-from spinney.cli.peers import (
-    PEERS,
-    Ask,
-    CannotTakePartError,
-    Subject,
-    library_of,
-    original_of,
-)
-from spinney.cli.rounds import Runner, run_in_turn
+from spinney.cli.peers import PEERS, Subject, library_of, original_of
 from spinney.cli.tables import Table
 from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
 from spinney.readers import read_model
 
-# Rows that are read at most, rows of a batch, and rows to be asked about one by one.
+# Rows that are read at most, rows of a batch, and rows that come one by one.
 MOST_ROWS = 100_000
 BATCH = 10_000
 SINGLE_ROWS = 200
-# A peer that answers a larger share of the rows otherwise runs another model.
+# A peer that answers a larger share of the rows differently runs another model.
 MOST_DIFFERENT = 0.01
 
 ALL_TREES = "spinney, all trees"
-EARLY = "spinney, stopping early"
+EARLY = "spinney, early exit"
 
 
 @dataclass
 class Engine:
-    """A way to run the model, and what came out.
+    """An engine that runs the model, and what came out.
 
     Parameters
     ----------
     name : str
         What it is called in the table.
-    ask : callable
+    predict : callable
         Answers a batch.
     trees : float
-        Trees asked per row.
+        Trees evaluated per row.
     dtype : dtype
         Type of rows that it takes without converting them.
     is_label : bool
         Whether the answers are labels, not probabilities.
-    ask_one : callable or None
-        Answers a row that comes alone; None asks a batch of one row.
+    predict_one : callable or None
+        Answers a row that comes alone; None passes a batch of one row.
     """
 
     name: str
-    ask: Ask
+    predict: Predict
     trees: float
     dtype: Any
     is_label: bool = False
-    ask_one: Callable[[NDArray[np.floating]], Any] | None = None
+    predict_one: Callable[[NDArray[np.floating]], Any] | None = None
     n_differ: int = field(default=0, init=False)
     batch: float = field(default=0.0, init=False)
     single: float = field(default=0.0, init=False)
@@ -107,7 +100,7 @@ def bench(
     ] = None,
     max_disagreement: Annotated[
         float,
-        typer.Option(help="Share of rows that stopping early may answer otherwise."),
+        typer.Option(help="Share of rows that early exit may answer differently."),
     ] = 1e-3,
     seconds: Annotated[
         float, typer.Option(help="Time to measure for, all engines together.")
@@ -121,7 +114,7 @@ def bench(
 ) -> None:
     """Time a model in spinney, in its own library and in all peers installed.
 
-    Early stopping is fitted to one half of the rows of DATA, and everything is timed
+    Early exit is fitted to one half of the rows of DATA, and everything is timed
     on the other. The labels of every engine are compared first. Engines take turns,
     and medians are told: for batches, and for rows that come one at a time.
     """
@@ -130,8 +123,7 @@ def bench(
         if not 0 < seconds < float("inf"):
             msg = f"--seconds must be above 0, got {seconds:g}."
             raise InvalidArgumentError(msg)
-        trained = load_model(model, trust=trust)
-        refuse_pipeline(trained, model)
+        trained = load_whole_model(model, trust=trust)
         rows = _some_rows(table_for(trained, data, target, needs_target=False))
         result = _measured(
             console,
@@ -150,7 +142,7 @@ def bench(
         if wrong:
             complain(
                 f"With all trees, spinney answers {wrong:,} of {result['rows']:,} rows "
-                f"otherwise than {result['original']}. Please report this as a bug."
+                f"differently than {result['original']}. Please report this as a bug."
             )
             raise typer.Exit(PROMISE_NOT_KEPT)
 
@@ -206,7 +198,7 @@ def _measured(
             verbose=lambda share: show(0.3 * share, "fitting"),
         )
         n_trees = forest.n_trees
-        n_asked = float(fast.predict_counted(timed)[1].mean())
+        n_evaluated = float(fast.predict_counted(timed)[1].mean())
         engines = [
             Engine(
                 ALL_TREES,
@@ -214,15 +206,15 @@ def _measured(
                 n_trees,
                 own,
                 is_label=True,
-                ask_one=forest.predictor(),
+                predict_one=forest.predictor(),
             ),
             Engine(
                 EARLY,
                 fast.predict,
-                n_asked,
+                n_evaluated,
                 own,
                 is_label=True,
-                ask_one=fast.predictor(),
+                predict_one=fast.predictor(),
             ),
         ]
         failed: dict[str, str] = {}
@@ -271,14 +263,14 @@ def _engine_facts(engine: Engine) -> dict[str, Any]:
 def _prepared_original(subject: Subject, failed: dict[str, str]) -> Engine | None:
     """Return the library that the model comes from, or note why there is none."""
     try:
-        ask, is_label = original_of(subject)
+        predict, is_label = original_of(subject)
     # A library may fail in any way; the comparison goes on and says how.
     except Exception as error:
         failed[subject.library_name] = _reason(error)
         return None
     forest = subject.forest
     dtype = np.dtype(forest.input_dtype)
-    return Engine(subject.library_name, ask, forest.n_trees, dtype, is_label)
+    return Engine(subject.library_name, predict, forest.n_trees, dtype, is_label)
 
 
 def _prepared_peers(
@@ -295,11 +287,11 @@ def _prepared_peers(
             continue
         show(peer.name)
         try:
-            ask = peer.adapt(subject)
-            engine = Engine(peer.name, ask, subject.forest.n_trees, peer.dtype)
+            predict = peer.adapt(subject)
+            engine = Engine(peer.name, predict, subject.forest.n_trees, peer.dtype)
             n_differ = int((_labels(engine, subject, timed) != reference).sum())
             if n_differ > MOST_DIFFERENT * len(timed):
-                msg = f"answers {n_differ:,} of {len(timed):,} rows otherwise"
+                msg = f"answers {n_differ:,} of {len(timed):,} rows differently"
                 raise CannotTakePartError(msg)
         except Exception as error:
             failed[peer.name] = _reason(error)
@@ -313,7 +305,7 @@ def _labels(
     engine: Engine, subject: Subject, rows: NDArray[np.floating]
 ) -> NDArray[Any]:
     """Return the labels that an engine gives to rows."""
-    answers = engine.ask(engine.rows(rows))
+    answers = engine.predict(engine.rows(rows))
     return np.ravel(answers) if engine.is_label else subject.labels(answers)
 
 
@@ -334,22 +326,17 @@ def _time(
     batch, single = [], []
     for engine in engines:
         rows = engine.rows(timed)
-        batch.append(Runner(engine.ask, [rows]))
+        batch.append(Timer(engine.predict, [rows]))
         few = rows[:SINGLE_ROWS]
-        if engine.ask_one is not None:
-            single.append(Runner(engine.ask_one, list(few)))
+        if engine.predict_one is not None:
+            single.append(Timer(engine.predict_one, list(few)))
         else:
-            single.append(Runner(engine.ask, list(few[:, None, :])))
-    run_in_turn(batch, seconds / 2, lambda share: show(share / 2))
-    run_in_turn(single, seconds / 2, lambda share: show(0.5 + share / 2))
+            single.append(Timer(engine.predict, list(few[:, None, :])))
+    run_in_turn(batch, seconds / 2, on_round=lambda share: show(share / 2))
+    run_in_turn(single, seconds / 2, on_round=lambda share: show(0.5 + share / 2))
     for engine, many, one in zip(engines, batch, single, strict=True):
         engine.batch = many.median / len(timed)
         engine.single = one.median
-
-
-def _three_digits(number: float) -> str:
-    """Return a number with three digits, or all those before the point."""
-    return f"{number:,.{2 if number < 10 else 1 if number < 100 else 0}f}"
 
 
 def _show(result: dict[str, Any], console: Console) -> None:
@@ -367,16 +354,16 @@ def _show(result: dict[str, Any], console: Console) -> None:
         for kind in ("batch", "single"):
             spent = engine[f"microseconds_{kind}"]
             ratio = base[f"microseconds_{kind}"] / spent
-            cells += [_three_digits(spent), _three_digits(ratio)]
+            cells += [number(spent), number(ratio)]
         cells += [f"{engine['labels_differ']:,}", f"{engine['trees_asked']:,.1f}"]
         table.add_row(*cells)
     console.print(table)
     console.print(
         f"×: times as fast as {base['name']}. differ: labels other than those of "
         f"{result['original'] or 'all trees'}. single: rows that come one at a time. "
-        f"Stopping early ({result['way_of_stopping']}) was fitted to "
+        f"Early exit ({result['way_of_stopping']}) was fitted to "
         f"{result['rows_fitted']:,} other rows and allowed "
-        f"{in_percent(result['max_disagreement'])} of labels to differ."
+        f"{percent(result['max_disagreement'])} of labels to differ."
     )
     for name, reason in result["failed"].items():
         console.print(f"Not timed: {name}: {reason}", markup=False)

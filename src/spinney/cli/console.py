@@ -33,7 +33,7 @@ Jobs = Annotated[
         "--n-jobs", help="Number of threads; -1: one per core.", show_default="one"
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Draws whatever is left to chance.")]
+Seed = Annotated[int, typer.Option(help="Seed of everything that is drawn at random.")]
 
 PROMISE_NOT_KEPT = 1
 BAD_INPUT = 2
@@ -74,11 +74,6 @@ def save_figure(ax: Axes, path: Path) -> None:
     kind = path.suffix.lstrip(".") or "svg"
     ax.get_figure(root=True).savefig(picture, format=kind)  # type: ignore[union-attr]
     write_atomically(str(path), [picture.getvalue()])
-
-
-def in_percent(share: float) -> str:
-    """Return a share in percent, with three digits at most."""
-    return f"{float(f'{100 * share:.3g}'):g} %"
 
 
 def tell_written(console: Console, *paths: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""``spinney demo``: the four ways of asking less, on small models, in a minute."""
+"""``spinney demo``: four ways to evaluate less, on small models, in a minute."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def demo(
 ) -> None:
     """Show on small models what spinney does, in about a minute.
 
-    Trains on data that come with scikit-learn and on rows made up for it, then asks
+    Trains on data that come with scikit-learn and on synthetic rows, then evaluates
     less: votes stopped early, a cascade, an anytime forest, a pruned forest. Prints
-    what was asked, how often the answer changed and how long it took, and writes a
-    page with drawings. Nothing is downloaded.
+    how much was evaluated, how often the answer changed and how long it took, and
+    writes a page with drawings. Nothing is downloaded.
     """
     with plain_errors(debug):
         import spinney
@@ -69,12 +69,12 @@ def demo(
 
 
 def _all_shown(console: Console) -> list[Shown]:
-    """Train, ask and compare."""
+    """Train, evaluate and compare."""
     from spinney.cli.demo_rooms import rooms
 
     shows = rooms()
     console.print(
-        "Training small models and asking them. On a new machine this compiles "
+        "Training small models and evaluating them. On a new machine this compiles "
         "first, for a minute or two; spinney warm-up does that ahead.\n"
     )
     shown = []
@@ -126,7 +126,7 @@ def _show(shown: list[Shown], console: Console) -> None:
     )
     table.add_column("")
     for heading in (
-        "asked per row",
+        "used per row",
         "may differ",
         "differ",
         "sklearn µs",
@@ -140,7 +140,7 @@ def _show(shown: list[Shown], console: Console) -> None:
     for one in shown:
         table.add_row(
             one.name,
-            f"{one.asked:.0f}/{one.in_all:.0f} {one.unit}",
+            f"{one.used:.0f}/{one.in_all:.0f} {one.unit}",
             "" if one.promised is None else f"{one.promised:.1%}",
             f"{one.disagreement:.2%}",
             f"{one.scikit_learn:.1f}",
@@ -152,7 +152,7 @@ def _show(shown: list[Shown], console: Console) -> None:
     n_new = sum(one.n_new for one in shown)
     console.print(
         "Differ: from the answer of the full model, on rows that neither it nor "
-        f"spinney has seen. A bound of {first.promised or 0:.1%} was asked for with "
+        f"spinney has seen. A bound of {first.promised or 0:.1%} was set with "
         "95 % confidence; stopping after some steps and pruning promise none. "
         "Times: per row, in a batch, one thread, the quickest of three."
     )
@@ -162,7 +162,7 @@ def _show(shown: list[Shown], console: Console) -> None:
     )
     n_different = sum(one.n_different for one in shown)
     console.print(
-        f"Asking all trees, spinney gave the answer of scikit-learn for "
+        f"With all trees, spinney gave the answer of scikit-learn for "
         f"{n_new - n_different:,} of {n_new:,} rows."
     )
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from spinney.base.wording import date, number, percent, whole
 from spinney.report.contents import Page, Section, Table, Tile
 from spinney.report.page import page_of
 from spinney.report.rendering import html_of
-from spinney.report.wording import date, number, percent, whole
 
 if TYPE_CHECKING:
     from spinney.cli.demo_rooms import Shown
@@ -52,16 +52,16 @@ def html_of_demo(shown: Sequence[Shown], version: str) -> str:
         )
     )
     page = Page(
-        "Four ways of asking less",
-        "Small models, trained on data that come with scikit-learn or were made up for "
-        "this demo, answered by spinney: with all trees, and asking less.",
+        "Four ways to evaluate less",
+        "Small models, trained on data that come with scikit-learn or are synthetic, "
+        "evaluated by spinney: with all trees, and with less.",
         tiles,
         [
             _overview(shown),
-            *(_section(one, number) for number, one in enumerate(shown)),
+            *(_section(one, index) for index, one in enumerate(shown)),
         ],
         [
-            ("Data", "handwritten digits, breast cancer, and two classes made up"),
+            ("Data", "handwritten digits, breast cancer, and two synthetic classes"),
             ("Times", "one thread, the quickest of three, on this machine"),
             (
                 "Made",
@@ -77,7 +77,7 @@ def _overview(shown: Sequence[Shown]) -> Section:
     rows = [
         (
             one.name,
-            f"{number(one.asked)} of {whole(one.in_all)} {one.unit}",
+            f"{number(one.used)} of {whole(one.in_all)} {one.unit}",
             "none" if one.promised is None else percent(one.promised),
             percent(one.disagreement),
             number(one.scikit_learn),
@@ -87,7 +87,7 @@ def _overview(shown: Sequence[Shown]) -> Section:
     ]
     columns = (
         "",
-        "asked per row",
+        "used per row",
         "disagreement promised",
         "measured on new rows",
         "scikit-learn, µs per row",
@@ -95,30 +95,30 @@ def _overview(shown: Sequence[Shown]) -> Section:
     )
     same = sum(one.n_different for one in shown) == 0
     words = (
-        "Asking all trees, spinney gives the same answer as scikit-learn for every "
+        "With all trees, spinney gives the same answer as scikit-learn for every "
         "one of these rows."
         if same
-        else "Asking all trees, some answers differ from those of scikit-learn; this "
+        else "With all trees, some answers differ from those of scikit-learn; this "
         "is a bug."
     )
     return Section("overview", "All in one table", [words], [], Table(columns, rows))
 
 
-def _section(one: Shown, place: int) -> Section:
-    """Return the drawings of one way of asking, under one heading."""
+def _section(one: Shown, index: int) -> Section:
+    """Return the drawings of one way, under one heading."""
     page = page_of(one.report)
     figures = [
         # Names are unique on a page, and the same drawing comes in several reports.
-        replace(figure, name=f"{figure.name}-{place}")
+        replace(figure, name=f"{figure.name}-{index}")
         for section in page.sections
         for figure in section.figures
     ]
     sliders = [section.slider for section in page.sections if section.slider]
     return Section(
-        f"way-{place}",
+        f"way-{index}",
         one.name.capitalize(),
         [f"{one.model.capitalize()}. {page.summary}"],
         figures,
         # One slider is enough to see what it does, and the script drives one.
-        slider=sliders[0] if sliders and place == 0 else None,
+        slider=sliders[0] if sliders and index == 0 else None,
     )

@@ -1,10 +1,8 @@
-"""What ``spinney demo`` shows: the four ways of asking less, each on a small model."""
+"""What ``spinney demo`` shows: four ways to evaluate less, each on a small model."""
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -12,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from spinney.acceleration.timing import Timer, run_in_turn
 
 if TYPE_CHECKING:
     from spinney.report import Report
@@ -26,28 +26,28 @@ N_REPEATS = 3
 
 @dataclass(frozen=True)
 class Shown:
-    """What came out of one way of asking less.
+    """What came out of one way to evaluate less.
 
     Parameters
     ----------
     name : str
-        The way of asking.
+        What it is called.
     model : str
         What was trained, on which data.
-    asked, in_all : float
-        Trees, steps or features asked for a row on average, and how many there are.
+    used, in_all : float
+        Trees, steps or features used for a row on average, and how many there are.
     unit : {"trees", "steps", "features"}
         What these are.
     promised : float or None
         Bound on the disagreement; None where there is none.
     disagreement : float
-        Share of new rows answered otherwise than by the full model.
+        Share of new rows answered differently than by the full model.
     n_different : int
-        New rows that spinney, asking everything, answers otherwise than the model.
+        New rows that spinney, with all trees, answers differently than the model.
     n_new : int
         Number of new rows.
     scikit_learn, all_trees, spinney : float
-        Microseconds per row in a batch: the model itself, all trees, asking less.
+        Microseconds per row in a batch: the model itself, all trees, less than all.
     single_scikit_learn, single_spinney : float
         Microseconds for a row that comes alone.
     report : Report
@@ -56,7 +56,7 @@ class Shown:
 
     name: str
     model: str
-    asked: float
+    used: float
     in_all: float
     unit: str
     promised: float | None
@@ -72,8 +72,8 @@ class Shown:
 
 
 def rooms() -> dict[str, Callable[[], Shown]]:
-    """Return what shows each way of asking less, by what it is doing."""
-    made = _made_rows()
+    """Return what shows each way to evaluate less, by what it is doing."""
+    made = _synthetic_rows()
     shows: dict[str, Callable[[], Shown]] = {
         "Votes stopped early, on a random forest": lambda: votes(*made),
         "A cascade, on gradient boosting": lambda: cascade(*made),
@@ -90,12 +90,12 @@ def votes(rows: NDArray[np.float32], labels: NDArray[np.intp]) -> Shown:
     Parameters
     ----------
     rows, labels : ndarray
-        What to train on, to calibrate on and to ask about.
+        What to train on, to calibrate on and to predict.
     """
     from sklearn.ensemble import RandomForestClassifier
 
     model = RandomForestClassifier(N_TREES, max_depth=10, random_state=0, n_jobs=-1)
-    words = f"random forest of {N_TREES} trees, made data"
+    words = f"random forest of {N_TREES} trees, synthetic data"
     return _accelerated("votes stopped early", words, model, rows, labels, "sequential")
 
 
@@ -105,88 +105,72 @@ def cascade(rows: NDArray[np.float32], labels: NDArray[np.intp]) -> Shown:
     Parameters
     ----------
     rows, labels : ndarray
-        What to train on, to calibrate on and to ask about.
+        What to train on, to calibrate on and to predict.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     model = HistGradientBoostingClassifier(
         max_iter=N_TREES, learning_rate=0.05, early_stopping=False, random_state=0
     )
-    words = f"gradient boosting with {N_TREES} trees, made data"
+    words = f"gradient boosting with {N_TREES} trees, synthetic data"
     return _accelerated("cascade", words, model, rows, labels, "cascade")
 
 
 def anytime() -> Shown:
     """Stop a forest after a quarter of its steps."""
     from sklearn.datasets import load_digits
-    from sklearn.ensemble import RandomForestClassifier
     from sklearn.frozen import FrozenEstimator
 
     import spinney
 
-    rows, labels = load_digits(return_X_y=True)
-    rows = rows.astype(np.float32)
-    trained, ordered, new = np.array_split(_shuffled(len(rows)), 3)
-    model = RandomForestClassifier(25, max_depth=8, random_state=0)
-    model.fit(rows[trained], labels[trained])
+    model, (rows, labels), (new, new_labels) = _small_forest(load_digits, 25, 8)
     stepping: spinney.AnytimeForestClassifier = spinney.AnytimeForestClassifier(
         FrozenEstimator(model), random_state=0
-    ).fit(rows[ordered], labels[ordered])
+    ).fit(rows, labels)
     n_steps = len(stepping.order_)
-    asked = n_steps // 4
-    session_rows = rows[new]
+    n_taken = n_steps // 4
 
-    def one_row(row: Any) -> Any:
-        return stepping.predict(row.reshape(1, -1), max_steps=asked)
+    def predict(some: Any) -> Any:
+        return stepping.predict(some, max_steps=n_taken)
 
     return _shown(
         "anytime forest",
         "random forest of 25 trees, handwritten digits",
         model,
-        stepping,
-        session_rows,
-        stepping.predict(session_rows, max_steps=asked),
-        asked=float(asked),
+        new,
+        used=float(n_taken),
         in_all=float(n_steps),
         unit="steps",
         promised=None,
-        ask=lambda some: stepping.predict(some, max_steps=asked),
-        ask_one=one_row,
-        report=stepping.report(session_rows, labels[new]),
+        predict=predict,
+        predict_one=lambda row: predict(row.reshape(1, -1)),
+        report=stepping.report(new, new_labels),
     )
 
 
 def pruning() -> Shown:
     """Prune a forest so that a row needs fewer features."""
     from sklearn.datasets import load_breast_cancer
-    from sklearn.ensemble import RandomForestClassifier
     from sklearn.frozen import FrozenEstimator
 
     import spinney
 
-    rows, labels = load_breast_cancer(return_X_y=True)
-    rows = rows.astype(np.float32)
-    trained, pruned, new = np.array_split(_shuffled(len(rows)), 3)
-    model = RandomForestClassifier(30, max_depth=6, random_state=0)
-    model.fit(rows[trained], labels[trained])
+    model, (rows, labels), (new, new_labels) = _small_forest(load_breast_cancer, 30, 6)
     pruner: spinney.FeatureCostPruner = spinney.FeatureCostPruner(
         FrozenEstimator(model), budget=12.0
-    ).fit(rows[pruned], labels[pruned])
-    predictor = pruner.forest_.predictor()
+    ).fit(rows, labels)
     return _shown(
         "pruned forest",
         "random forest of 30 trees, breast cancer",
         model,
-        pruner,
-        rows[new],
-        pruner.predict(rows[new]),
-        asked=float(np.mean(pruner.feature_cost(rows[new]))),
-        in_all=float(rows.shape[1]),
+        new,
+        used=float(np.mean(pruner.feature_cost(new))),
+        in_all=float(new.shape[1]),
         unit="features",
         promised=None,
-        ask=pruner.predict,
-        ask_one=predictor,
-        report=pruner.report(rows[new], labels[new]),
+        predict=pruner.predict,
+        predict_one=pruner.forest_.predictor(),
+        report=pruner.report(new, new_labels),
     )
 
 
@@ -201,7 +185,7 @@ def _accelerated(
     labels: NDArray[np.intp],
     method: str,
 ) -> Shown:
-    """Train a model on some rows, accelerate it with others, and ask about the rest."""
+    """Train a model on some rows, accelerate it with others, and predict the rest."""
     import spinney
 
     trained, given, new = np.split(np.arange(len(rows)), [N_TRAINED, -N_NEW])
@@ -214,20 +198,18 @@ def _accelerated(
         method=method,
         random_state=0,
     )
-    answers, counts = fast.predict_counted(rows[new])
+    _, counts = fast.predict_counted(rows[new])
     return _shown(
         name,
         words,
         model,
-        fast,
         rows[new],
-        answers,
-        asked=float(counts.mean()),
+        used=float(counts.mean()),
         in_all=float(fast.forest_.n_trees),
         unit="trees",
         promised=MAX_DISAGREEMENT,
-        ask=fast.predict,
-        ask_one=fast.predictor(),
+        predict=fast.predict,
+        predict_one=fast.predictor(),
         report=fast.report(rows[new], labels[new]),
     )
 
@@ -236,12 +218,10 @@ def _shown(
     name: str,
     words: str,
     model: Any,
-    classifier: Any,
     new: NDArray[np.float32],
-    answers: NDArray[Any],
     *,
-    ask: Callable[[Any], Any],
-    ask_one: Callable[[Any], Any],
+    predict: Callable[[Any], Any],
+    predict_one: Callable[[Any], Any],
     **facts: Any,
 ) -> Shown:
     """Compare answers and time with the model itself, one thread each."""
@@ -252,16 +232,20 @@ def _shown(
         own = model.predict(new)
         full = forest.predict(new)
         alone = new[:N_SINGLE_ROWS]
-        scikit_learn, all_trees, less = _in_turns(
-            [model.predict, forest.predict, ask], [[new]] * 3
+        scikit_learn, all_trees, less = _microseconds(
+            *(
+                Timer(call, [new], n_calls=1)
+                for call in (model.predict, forest.predict, predict)
+            )
         )
-        single_own, single = _in_turns(
-            [model.predict, ask_one], [alone.reshape(len(alone), 1, -1), alone]
+        single_own, single = _microseconds(
+            Timer(model.predict, list(alone[:, None]), n_calls=len(alone)),
+            Timer(predict_one, list(alone), n_calls=len(alone)),
         )
     return Shown(
         name=name,
         model=words,
-        disagreement=float(np.mean(answers != own)),
+        disagreement=float(np.mean(predict(new) != own)),
         n_different=int(np.count_nonzero(full != own)),
         n_new=len(new),
         scikit_learn=scikit_learn / len(new),
@@ -273,8 +257,8 @@ def _shown(
     )
 
 
-def _made_rows() -> tuple[NDArray[np.float32], NDArray[np.intp]]:
-    """Return rows and labels of two classes that are hard to tell in places."""
+def _synthetic_rows() -> tuple[NDArray[np.float32], NDArray[np.intp]]:
+    """Return rows and labels of two classes that are partly hard to tell apart."""
     from sklearn.datasets import make_classification
 
     rows, labels = make_classification(
@@ -288,8 +272,19 @@ def _made_rows() -> tuple[NDArray[np.float32], NDArray[np.intp]]:
     return rows.astype(np.float32), labels
 
 
-def _shuffled(n_rows: int) -> NDArray[np.intp]:
-    return np.random.default_rng(0).permutation(n_rows)
+def _small_forest(
+    load: Callable[..., Any], n_trees: int, max_depth: int
+) -> tuple[Any, tuple[Any, Any], tuple[Any, Any]]:
+    """Return a forest trained on a third of some data, and the other two thirds."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    rows, labels = load(return_X_y=True)
+    rows = rows.astype(np.float32)
+    shuffled = np.random.default_rng(0).permutation(len(rows))
+    trained, fitted, new = np.array_split(shuffled, 3)
+    model = RandomForestClassifier(n_trees, max_depth=max_depth, random_state=0)
+    model.fit(rows[trained], labels[trained])
+    return model, (rows[fitted], labels[fitted]), (rows[new], labels[new])
 
 
 @contextmanager
@@ -303,24 +298,11 @@ def _one_thread(model: Any) -> Iterator[None]:
         yield
 
 
-def _in_turns(
-    asks: list[Callable[[Any], Any]], inputs: list[Iterable[Any]]
-) -> list[float]:
-    """Return the microseconds that a call takes: the quickest of a few, in turns.
+def _microseconds(*timers: Timer) -> list[float]:
+    """Return the microseconds that a call takes: the quickest of a few, in turn.
 
     The quickest and not the median: on a busy machine a call of milliseconds is often
     interrupted and a call of microseconds hardly ever, which would flatter spinney.
     """
-    passes: list[list[list[float]]] = [[] for _ in asks]
-    for _ in range(N_REPEATS):
-        for place, (ask, some) in enumerate(zip(asks, inputs, strict=True)):
-            passes[place].append([_seconds(ask, one) for one in some])
-    return [
-        1e6 * statistics.fmean(map(min, zip(*times, strict=True))) for times in passes
-    ]
-
-
-def _seconds(ask: Callable[[Any], Any], one: Any) -> float:
-    start = time.perf_counter()
-    ask(one)
-    return time.perf_counter() - start
+    run_in_turn(timers, 0.0, min_samples=N_REPEATS)
+    return [1e6 * one.shortest for one in timers]

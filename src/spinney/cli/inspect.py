@@ -12,12 +12,12 @@ import typer
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from spinney.cli.accelerate import trials_table
+from spinney.base.wording import percent
+from spinney.cli.accelerate import comparison_table
 from spinney.cli.console import (
     Debug,
     OutputAsJson,
     Quiet,
-    in_percent,
     output,
     plain_errors,
 )
@@ -29,11 +29,14 @@ from spinney.readers import read_model
 # Classes and names of columns to print.
 N_NAMES = 6
 
+# What people read for a name in the JSON document.
+TITLES = {"checks": "exit points"}
+
 KINDS = {
     "Forest": "forest",
     "SequentialVotingClassifier": "votes that stop early",
     "CascadeClassifier": "scores that stop early (cascade)",
-    "AllTreesClassifier": "forest of which all trees are asked",
+    "AllTreesClassifier": "forest of which all trees are evaluated",
     "AnytimeForestClassifier": "anytime forest",
     "FeatureCostPruner": "forest pruned by feature cost",
     "BudgetedForestClassifier": "forest grown on a budget",
@@ -54,7 +57,7 @@ def inspect(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Tell what is in a model file: trees, way of asking, promise, size.
+    """Tell what is in a model file: trees, exit rule, promise, size.
 
     The whole file is checked; nothing in it is run, except in a pickle with --trust.
     """
@@ -78,7 +81,7 @@ def _facts(loaded: Any, path: Path) -> dict[str, Any]:
         "kind": KINDS.get(kind, kind),
         "class": kind,
         "forest": _forest_facts(forest),
-        "policy": _policy_facts(loaded),
+        "policy": _rule_facts(loaded),
         "promise": _promise_facts(loaded),
         "acceleration": (
             loaded.acceleration_.to_dict() if hasattr(loaded, "acceleration_") else None
@@ -118,14 +121,14 @@ def _forest_facts(forest: Forest) -> dict[str, Any]:
     }
 
 
-def _policy_facts(loaded: Any) -> dict[str, Any] | None:
-    """Return how the trees are asked; None if all of them are, as in the model."""
+def _rule_facts(loaded: Any) -> dict[str, Any] | None:
+    """Return how trees are evaluated; None if all of them are, as in the model."""
     kind = type(loaded).__name__
     if kind == "SequentialVotingClassifier":
         return {
             "voting": loaded.voting_,
             "objective": loaded.objective,
-            "checks": len(loaded.checks_),
+            "checks": len(loaded.exit_points_),
             "expected_trees": loaded.expected_votes_,
         }
     if kind == "CascadeClassifier":
@@ -134,7 +137,7 @@ def _policy_facts(loaded: Any) -> dict[str, Any] | None:
             "order": order,
             "rule": loaded.rule,
             "early_exit": loaded.early_exit,
-            "checks": len(loaded.checks_),
+            "checks": len(loaded.exit_points_),
             "expected_trees": loaded.expected_trees_,
         }
     if kind == "AnytimeForestClassifier":
@@ -177,7 +180,7 @@ def _show(facts: dict[str, Any], loaded: Any, console: Console) -> None:
     console.print(table, markup=False)
     if facts["acceleration"] is not None:
         console.print()
-        console.print(trials_table(loaded.acceleration_))
+        console.print(comparison_table(loaded.acceleration_))
         console.print(loaded.acceleration_.outcome, markup=False)
 
 
@@ -207,7 +210,7 @@ def _lines(facts: dict[str, Any], loaded: Any) -> list[tuple[str, str]]:
         words = f"{value:,.4g}" if isinstance(value, float) else f"{value}"
         if name == "expected_trees":
             words = f"{value:,.1f} of {forest['trees']:,} per row"
-        lines.append((name.replace("_", " "), words))
+        lines.append((TITLES.get(name, name.replace("_", " ")), words))
     promise = facts["promise"]
     if promise is not None:
         lines.append(("promise", _promise_words(promise)))
@@ -220,11 +223,11 @@ def _lines(facts: dict[str, Any], loaded: Any) -> list[tuple[str, str]]:
 def _promise_words(promise: dict[str, Any]) -> str:
     if promise["max_disagreement"] == 0.0:
         return "every answer is that of the model"
-    share = in_percent(promise["max_disagreement"])
-    words = f"at most {share} of rows answered otherwise than by the model"
+    share = percent(promise["max_disagreement"])
+    words = f"at most {share} of rows answered differently than by the model"
     if promise["certificate"] is None:
         return f"{words}, over the rows it was fitted to"
-    return f"{words}, for new rows, with {in_percent(promise['confidence'])} confidence"
+    return f"{words}, for new rows, with {percent(promise['confidence'])} confidence"
 
 
 def _counted(number: int, names: list[Any] | None) -> str:

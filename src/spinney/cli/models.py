@@ -108,17 +108,26 @@ def is_own_file(path: str | os.PathLike[str]) -> bool:
     return head[8:] == OWN_BEGINNING
 
 
-def refuse_pipeline(model: Any, path: str | os.PathLike[str]) -> None:
-    """Raise for a model of which only a part could be written to a file.
+def load_whole_model(path: str | os.PathLike[str], *, trust: bool) -> Any:
+    """Return the model in a file, unless only a part of it could be saved again.
 
     Parameters
     ----------
+    path, trust
+        As for `load_model`.
+
+    Returns
+    -------
     model : object
-        What `load_model` returned.
-    path : path
-        Where it came from.
+        What `load_model` returns, but no pipeline of several steps.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the file holds such a pipeline.
     """
-    model = unwrapped(model)
+    trained = load_model(path, trust=trust)
+    model = unwrapped(trained)
     if isinstance(model, Pipeline) and len(model) > 1:
         steps = ", ".join(name for name, _ in model.steps[:-1])
         msg = (
@@ -128,6 +137,7 @@ def refuse_pipeline(model: Any, path: str | os.PathLike[str]) -> None:
             "them, model[:-1].transform(X), and keep those steps beside the file."
         )
         raise UnsupportedModelError(msg)
+    return trained
 
 
 def _unpickled(path: str | os.PathLike[str], trust: bool) -> Any:

@@ -6,9 +6,6 @@ probabilities, or labels. A library is imported only by its adapter.
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -20,6 +17,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.cli.conversions import (
+    COMPILE_LLEAVES,
+    COMPILE_TL2CGEN,
+    CannotTakePartError,
+    Predict,
+    lightgbm_booster,
+    run_apart,
+    run_catboost,
+    run_gtil,
+    run_lightgbm,
+    run_onedal,
+    run_onnx,
+    run_sklearn,
+    run_tl2cgen,
+    run_xgboost,
+    to_onedal,
+    to_onnx,
+    to_treelite,
+    xgboost_booster,
+)
 from spinney.forest import Forest
 
 # A compiler that takes longer than this is given up.
@@ -31,12 +48,6 @@ LIBRARIES = {
     "catboost": "CatBoost",
     "sklearn": "scikit-learn",
 }
-
-Ask = Callable[[NDArray[Any]], Any]
-
-
-class CannotTakePartError(Exception):
-    """An engine that cannot run this model; the text says why."""
 
 
 @dataclass
@@ -123,7 +134,7 @@ class Peer:
     name: str
     modules: tuple[str, ...]
     libraries: tuple[str, ...]
-    adapt: Callable[[Subject], Ask]
+    adapt: Callable[[Subject], Predict]
     dtype: type[np.floating] = np.float32
 
     @property
@@ -135,7 +146,7 @@ class Peer:
 # ------------------------------------------------------------------ the originals
 
 
-def original_of(subject: Subject) -> tuple[Ask, bool]:
+def original_of(subject: Subject) -> tuple[Predict, bool]:
     """Return how the library that the model comes from answers rows.
 
     Parameters
@@ -145,7 +156,7 @@ def original_of(subject: Subject) -> tuple[Ask, bool]:
 
     Returns
     -------
-    ask : callable
+    predict : callable
         From rows to answers.
     is_label : bool
         Whether the answers are labels, not probabilities.
@@ -161,161 +172,76 @@ def original_of(subject: Subject) -> tuple[Ask, bool]:
     if find_spec(subject.library) is None:
         msg = "not installed"
         raise CannotTakePartError(msg)
+    model = _own_model(subject)
     if subject.library == "sklearn":
-        return _sklearn(subject), True
+        with_threads = run_sklearn(model, "predict")
+    else:
+        run = {"lightgbm": run_lightgbm, "xgboost": run_xgboost}
+        with_threads = run.get(subject.library, run_catboost)(model)
+    is_label = subject.library in ("sklearn", "catboost")
+    return with_threads(subject.n_threads), is_label
+
+
+def _own_model(subject: Subject) -> Any:
+    """Return the model as its own library has it, from the file if need be."""
+    if subject.model is not None:
+        return subject.model
+    path = str(subject.path)
     if subject.library == "catboost":
-        return _catboost(subject), True
-    return {"lightgbm": _lightgbm, "xgboost": _xgboost}[subject.library](subject), False
+        from catboost import CatBoostClassifier
 
-
-def _sklearn(subject: Subject) -> Ask:
-    model = subject.model
-    if "n_jobs" in model.get_params(deep=False):
-        model.set_params(n_jobs=subject.n_threads)
-    return model.predict
-
-
-def _lightgbm(subject: Subject) -> Ask:
-    booster = _lightgbm_booster(subject)
-    n_threads = subject.n_threads
-    return lambda rows: booster.predict(
-        rows, num_threads=n_threads, validate_features=False
-    )
-
-
-def _lightgbm_booster(subject: Subject) -> Any:
-    from lightgbm import Booster
-
-    if subject.model is None:
-        return Booster(model_file=str(subject.path))
-    return getattr(subject.model, "booster_", subject.model)
-
-
-def _xgboost(subject: Subject) -> Ask:
-    booster = _xgboost_booster(subject)
-    booster.set_param({"nthread": subject.n_threads})
-    return lambda rows: booster.inplace_predict(rows, validate_features=False)
-
-
-def _xgboost_booster(subject: Subject) -> Any:
-    from xgboost import Booster
-
-    model = subject.model
-    if model is None:
-        return Booster(model_file=str(subject.path))
-    return model.get_booster() if hasattr(model, "get_booster") else model
-
-
-def _catboost(subject: Subject) -> Ask:
-    from catboost import CatBoostClassifier
-
-    model, n_threads = subject.model, subject.n_threads
-    if model is None:
         kind = "json" if subject.path.suffix.lower() == ".json" else "cbm"
-        model = CatBoostClassifier().load_model(str(subject.path), format=kind)
-    return lambda rows: model.predict(
-        rows, prediction_type="Class", thread_count=n_threads
-    )
+        return CatBoostClassifier().load_model(path, format=kind)
+    if subject.library == "lightgbm":
+        import lightgbm
+
+        return lightgbm.Booster(model_file=path)
+    import xgboost
+
+    return xgboost.Booster(model_file=path)
 
 
 # ------------------------------------------------------------------ the others
 
 
-def _onnxruntime(subject: Subject) -> Ask:
-    import onnxruntime
-
-    content = _to_onnx(subject).SerializeToString()
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = subject.n_threads
-    options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        content, options, providers=["CPUExecutionProvider"]
-    )
-    # Asking for the probabilities alone spares it the labels.
-    return lambda rows: session.run(["probabilities"], {"X": rows})[0]
+def _converted(subject: Subject) -> Any:
+    """Return the model as converters take it: an estimator, or a booster."""
+    model = _own_model(subject)
+    return lightgbm_booster(model) if subject.library == "lightgbm" else model
 
 
-def _to_onnx(subject: Subject) -> Any:
-    """Return the model in ONNX, probabilities as an array rather than as dicts."""
-    n_features = subject.forest.n_features
-    if subject.library == "sklearn":
-        from skl2onnx import to_onnx
-
-        row = np.zeros((1, n_features), dtype=np.float32)
-        return to_onnx(subject.model, row, options={"zipmap": False})
-    import onnxmltools
-    from onnxmltools.convert.common.data_types import FloatTensorType
-
-    inputs = [("X", FloatTensorType([None, n_features]))]
-    if subject.library == "lightgbm":
-        return onnxmltools.convert_lightgbm(
-            _lightgbm_booster(subject), initial_types=inputs, zipmap=False
-        )
-    return onnxmltools.convert_xgboost(
-        subject.model or _xgboost_booster(subject), initial_types=inputs
-    )
+def _onnxruntime(subject: Subject) -> Predict:
+    model, n_features = _converted(subject), subject.forest.n_features
+    content = to_onnx(subject.library, model, n_features)
+    return run_onnx(content)(subject.n_threads)
 
 
-def _onedal(subject: Subject) -> Ask:
-    import daal4py
-
-    is_forest = subject.library == "sklearn"
-    if is_forest:
-        given = _to_treelite(subject)
-    elif subject.library == "lightgbm":
-        given = _lightgbm_booster(subject)
-    else:
-        given = _xgboost_booster(subject)
-    model = daal4py.mb.convert_model(given)
-    daal4py.daalinit(subject.n_threads)
-    # A two-class forest becomes a regressor of the second class's probability.
-    return model.predict if is_forest else model.predict_proba
+def _onedal(subject: Subject) -> Predict:
+    model = _converted(subject)
+    if subject.library == "xgboost":
+        model = xgboost_booster(model)
+    made = to_onedal(subject.library, model)
+    return run_onedal(subject.library, made)(subject.n_threads)
 
 
-def _to_treelite(subject: Subject) -> Any:
-    import treelite
-
-    if subject.library == "sklearn":
-        return treelite.sklearn.import_model(subject.model)
-    if subject.library == "lightgbm":
-        return treelite.frontend.from_lightgbm(_lightgbm_booster(subject))
-    return treelite.frontend.from_xgboost(_xgboost_booster(subject))
+def _gtil(subject: Subject) -> Predict:
+    made = to_treelite(subject.library, _own_model(subject))
+    return run_gtil(made)(subject.n_threads)
 
 
-def _gtil(subject: Subject) -> Ask:
-    import treelite
-
-    model, n_threads = _to_treelite(subject), subject.n_threads
-    return lambda rows: treelite.gtil.predict(model, rows, nthread=n_threads)
-
-
-def _tl2cgen(subject: Subject) -> Ask:
-    import tl2cgen
-
+def _tl2cgen(subject: Subject) -> Predict:
     trees, library = subject.scratch("treelite.bin"), subject.scratch("tl2cgen.so")
-    _to_treelite(subject).serialize(trees)
-    _compile(
-        "import sys, tl2cgen, treelite\n"
-        "model = treelite.Model.deserialize(sys.argv[1])\n"
-        "tl2cgen.export_lib(model, toolchain='gcc', libpath=sys.argv[2],\n"
-        "                   params={'parallel_comp': 32})\n",
-        trees,
-        library,
-    )
-    predictor = tl2cgen.Predictor(library, nthread=subject.n_threads)
-    return lambda rows: predictor.predict(tl2cgen.DMatrix(rows))
+    to_treelite(subject.library, _own_model(subject)).serialize(trees)
+    _compile(COMPILE_TL2CGEN, trees, library)
+    return run_tl2cgen(library)(subject.n_threads)
 
 
-def _lleaves(subject: Subject) -> Ask:
+def _lleaves(subject: Subject) -> Predict:
     import lleaves
 
     text, cache = subject.scratch("lightgbm.txt"), subject.scratch("lleaves.o")
-    _lightgbm_booster(subject).save_model(text)
-    _compile(
-        "import sys, lleaves\nlleaves.Model(sys.argv[1]).compile(cache=sys.argv[2])\n",
-        text,
-        cache,
-    )
+    lightgbm_booster(_own_model(subject)).save_model(text)
+    _compile(COMPILE_LLEAVES, text, cache, "0")
     model, n_threads = lleaves.Model(text), subject.n_threads
     model.compile(cache=cache)
     return lambda rows: model.predict(rows, n_jobs=n_threads)
@@ -323,26 +249,7 @@ def _lleaves(subject: Subject) -> Ask:
 
 def _compile(code: str, *arguments: str) -> None:
     """Run Python code in a process of its own, which can be given up."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        _, complaint = child.communicate(timeout=COMPILE_SECONDS)
-    except BaseException as error:
-        os.killpg(child.pid, signal.SIGKILL)  # the compiler too that it has started
-        child.communicate()
-        if isinstance(error, subprocess.TimeoutExpired):
-            msg = f"compiling takes longer than {COMPILE_SECONDS:.0f} s"
-            raise CannotTakePartError(msg) from error
-        raise
-    if child.returncode != 0:
-        lines = complaint.strip().splitlines() or [f"status {child.returncode}"]
-        msg = f"compiling failed: {lines[-1]}"
-        raise CannotTakePartError(msg)
+    run_apart([sys.executable, "-c", code, *arguments], COMPILE_SECONDS)
 
 
 BOOSTERS = ("lightgbm", "xgboost")

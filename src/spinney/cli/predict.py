@@ -17,13 +17,13 @@ from rich.console import Console
 from sklearn.pipeline import Pipeline
 
 from spinney.base.estimator import unwrapped
+from spinney.base.wording import percent
 from spinney.cli.answers import ENDINGS, Columns, write_answers
 from spinney.cli.console import (
     Debug,
     Jobs,
     OutputAsJson,
     Quiet,
-    in_percent,
     output,
     plain_errors,
     progress_bar,
@@ -35,7 +35,7 @@ from spinney.cli.tables import Part
 from spinney.forest import Forest
 from spinney.readers import read_model
 
-Ask = Callable[[NDArray[np.floating]], Columns]
+Predict = Callable[[NDArray[np.floating]], Columns]
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Tally:
 
     begin: float = field(default_factory=time.perf_counter)
     n_rows: int = 0
-    n_asked: int = 0
+    n_evaluated: int = 0
     n_labelled: int = 0
     n_wrong: int = 0
     cost: float = 0.0
@@ -53,7 +53,7 @@ class Tally:
         """Count one more part."""
         answers = next(iter(columns.values()))
         self.n_rows += len(answers)
-        self.n_asked += int(columns["trees_asked"].sum())
+        self.n_evaluated += int(columns["trees_asked"].sum())
         if "feature_cost" in columns:
             self.cost += float(columns["feature_cost"].sum())
         if labels is not None and "label" in columns:
@@ -100,7 +100,7 @@ def predict(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Answer the rows of a table: their labels, and the trees asked for each.
+    """Answer the rows of a table: their labels, and the trees evaluated for each.
 
     Rows are read, answered and written some at a time, so DATA may be larger than
     memory. The file with the answers appears when it is whole; until then, one of the
@@ -119,10 +119,10 @@ def predict(
             raise ImportError(msg)
         loaded = load_anything(model, trust=trust)
         table = table_for(loaded, data, target, needs_target=False)
-        ask, n_trees = _asking(loaded, n_jobs)
+        predict_part, n_trees = _predicting(loaded, n_jobs)
         tally = Tally()
         with progress_bar(console, "predicting") as show:
-            write_answers(out, _answered(ask, table.parts(), tally, show))
+            write_answers(out, _answered(predict_part, table.parts(), tally, show))
         result = _result(tally, n_trees, out)
         if as_json:
             typer.echo(json.dumps(result))
@@ -130,7 +130,7 @@ def predict(
         tell_written(console, out)
 
 
-def _asking(loaded: Any, n_jobs: int | None) -> tuple[Ask, int]:
+def _predicting(loaded: Any, n_jobs: int | None) -> tuple[Predict, int]:
     """Return what answers rows, and the number of trees behind it."""
     ours = isinstance(getattr(loaded, "forest_", None), Forest)
     forest: Forest = loaded.forest_ if ours else read_model(loaded)
@@ -144,10 +144,10 @@ def _asking(loaded: Any, n_jobs: int | None) -> tuple[Ask, int]:
     steps = unwrapped(loaded)
     steps = steps[:-1] if isinstance(steps, Pipeline) and len(steps) > 1 else None
 
-    def ask(rows: NDArray[np.floating]) -> Columns:
+    def predict_part(rows: NDArray[np.floating]) -> Columns:
         if hasattr(loaded, "predict_counted"):
-            labels, n_asked = loaded.predict_counted(rows)
-            return {"label": labels, "trees_asked": n_asked.astype(np.int32)}
+            labels, n_evaluated = loaded.predict_counted(rows)
+            return {"label": labels, "trees_asked": n_evaluated.astype(np.int32)}
         if ours:
             answers = loaded.predict(rows)
         else:
@@ -159,7 +159,7 @@ def _asking(loaded: Any, n_jobs: int | None) -> tuple[Ask, int]:
             columns["feature_cost"] = loaded.feature_cost(rows)
         return columns
 
-    return ask, n_trees
+    return predict_part, n_trees
 
 
 def _named(answers: NDArray[Any], forest: Forest) -> Columns:
@@ -172,15 +172,18 @@ def _named(answers: NDArray[Any], forest: Forest) -> Columns:
 
 
 def _answered(
-    ask: Ask, parts: Iterator[Part], tally: Tally, show: Callable[..., None]
+    predict_part: Predict,
+    parts: Iterator[Part],
+    tally: Tally,
+    show: Callable[..., None],
 ) -> Iterator[Columns]:
     """Yield the answers of each part, and keep count."""
     for part in parts:
         if tally.n_rows == 0:
             # The first call loads compiled code; the clock starts after that.
-            ask(part.rows[:1])
+            predict_part(part.rows[:1])
             tally.begin = time.perf_counter()
-        columns = ask(part.rows)
+        columns = predict_part(part.rows)
         tally.add(columns, part.labels)
         yield columns
         rate = tally.n_rows / tally.seconds
@@ -195,7 +198,7 @@ def _result(tally: Tally, n_trees: int, out: Path) -> dict[str, Any]:
         "seconds": seconds,
         "rows_per_second": tally.n_rows / seconds,
         "trees": n_trees,
-        "trees_asked": tally.n_asked / tally.n_rows,
+        "trees_asked": tally.n_evaluated / tally.n_rows,
         "feature_cost": tally.cost / tally.n_rows if tally.cost else None,
         "rows_with_label": labelled,
         "error": tally.n_wrong / labelled if labelled else None,
@@ -210,16 +213,16 @@ def _show(result: dict[str, Any], console: Console) -> None:
         f"{n_rows:,} rows in {result['seconds']:.2f} s, "
         f"{result['rows_per_second']:,.0f} per second."
     )
-    asked = result["trees_asked"]
-    if asked == n_trees:
-        console.print(f"All {n_trees:,} trees were asked for every row.")
+    evaluated = result["trees_asked"]
+    if evaluated == n_trees:
+        console.print(f"All {n_trees:,} trees were evaluated for every row.")
     else:
-        console.print(f"{asked:,.1f} of {n_trees:,} trees asked per row on average.")
+        console.print(
+            f"{evaluated:,.1f} of {n_trees:,} trees evaluated per row on average."
+        )
     if result["feature_cost"] is not None:
         console.print(f"Mean feature cost of a row: {result['feature_cost']:.4g}.")
     if result["error"] is not None:
         labelled = result["rows_with_label"]
         which = "" if labelled == n_rows else f" of the {labelled:,} rows with a label"
-        console.print(
-            f"Error against the labels: {in_percent(result['error'])}{which}."
-        )
+        console.print(f"Error against the labels: {percent(result['error'])}{which}.")

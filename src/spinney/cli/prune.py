@@ -26,8 +26,7 @@ from spinney.cli.models import (
     Target,
     Trust,
     labelled_rows,
-    load_model,
-    refuse_pipeline,
+    load_whole_model,
 )
 from spinney.cli.outputs import check_outputs
 from spinney.errors import FormatError, InvalidArgumentError
@@ -109,8 +108,7 @@ def _pruned(
 
     from spinney.pruning import FeatureCostPruner
 
-    trained = load_model(model, trust=trust)
-    refuse_pipeline(trained, model)
+    trained = load_whole_model(model, trust=trust)
     rows, labels = labelled_rows(trained, data, target)
     with progress_bar(console, "pruning") as show:
         pruner = FeatureCostPruner(
@@ -170,9 +168,8 @@ def _show(pruner: FeatureCostPruner, chosen: bool, console: Console) -> None:
     ):
         table.add_column(heading, justify="right")
     every = max(1, -(-len(frontier) // N_POINTS))
-    places = sorted({*range(0, len(frontier), every), len(frontier) - 1})
-    for place in places:
-        point = frontier[place]
+    shown = sorted({*range(0, len(frontier), every), len(frontier) - 1})
+    for point in (frontier[k] for k in shown):
         table.add_row(
             f"{point.trade_off:.4g}",
             f"{point.cost:.4g}",
@@ -183,7 +180,7 @@ def _show(pruner: FeatureCostPruner, chosen: bool, console: Console) -> None:
     console.print(table)
     if every > 1:
         console.print(
-            f"{len(places)} of {len(frontier)} points are shown; --json has them all."
+            f"{len(shown)} of {len(frontier)} points are shown; --json has them all."
         )
     if chosen:
         point = pruner.point_

@@ -73,7 +73,7 @@ def strategy(
 ) -> None:
     """Find out when a majority vote may stop early.
 
-    Voters are asked in random order, and all splits of their votes count as equally
+    Voters vote in random order, and all splits of their votes count as equally
     likely. Prints after how many votes which counts decide, how many votes that takes,
     and a proven bound on the best that any strategy can do.
     """

@@ -12,9 +12,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
-from spinney.base.estimator import held_out_split
-from spinney.errors import FormatError, InvalidArgumentError, SpinneyWarning
 from spinney.base.parameters import check_count
+from spinney.calibration.row_splits import held_out_split
+from spinney.errors import FormatError, InvalidArgumentError, SpinneyWarning
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_array
 from spinney.pruning.costs import is_amount, purchases_for

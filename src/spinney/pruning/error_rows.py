@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
-from spinney.base.estimator import held_out_split
 from spinney.calibration.out_of_bag import out_of_bag_mask
+from spinney.calibration.row_splits import held_out_split
 from spinney.errors import InvalidArgumentError, SpinneyError
 from spinney.forest import LEAF, Forest
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.base.parameters import check_count
 from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
 from spinney.forest.rows import as_rows
-from spinney.base.parameters import check_count
 from spinney.pruning.costs import Purchases, purchases_for
 
 if TYPE_CHECKING:

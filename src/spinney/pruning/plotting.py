@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spinney.base.axes import axes_or_new
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -25,16 +27,7 @@ def plot_frontier(frontier: Frontier, ax: Axes | None = None) -> Axes:
     ax : matplotlib Axes
         Where it was drawn.
     """
-    if ax is None:
-        try:
-            from matplotlib import pyplot
-        except ImportError as error:
-            msg = (
-                "Drawing needs matplotlib, which is not installed. Install the extra "
-                '"report": python -m pip install "spinney[report]"'
-            )
-            raise ImportError(msg) from error
-        ax = pyplot.subplots()[1]
+    ax = axes_or_new(ax)
     ax.plot(
         frontier.cost,
         frontier.error,

@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
 from spinney.base.estimator import EnsembleClassifier, is_trained, unwrapped
+from spinney.base.parameters import check_choice
 from spinney.base.progress import progress_for
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.forest import Forest
-from spinney.base.parameters import check_choice
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import part_forest_to_parts, take_setting
 from spinney.pruning.costs import Purchases, integer_multiples, is_amount, purchases_for
@@ -309,7 +309,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
 
     def predict_lazily(self, fetch: Fetch, n_rows: int) -> LazyPrediction:
         check_is_fitted(self)
-        if self._has_preprocessing():
+        if self.has_preprocessing:
             msg = (
                 "predict_lazily buys the columns that the trees compare, but the model "
                 "is a pipeline that makes them from others. Prune its last step on "

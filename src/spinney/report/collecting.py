@@ -115,7 +115,7 @@ def _model_facts(classifier: Any) -> dict[str, Any]:
         # Classifiers that are no trees, called one by one.
         return facts | {
             "source": "classifiers that vote",
-            "n_trees": int(classifier._voters.n_voters),
+            "n_trees": len(classifier.order_),
             "n_nodes": None,
             "depth": None,
             "aggregation": None,

@@ -65,7 +65,7 @@ class Axis:
     is_log: bool = False
     with_zero: bool = False
 
-    def place(self, value: float) -> float:
+    def position(self, value: float) -> float:
         """Return where a number is, from 0 to 1."""
         low, high = self.low, self.high
         if self.is_log:
@@ -210,11 +210,11 @@ class Chart:
 
     def at_x(self, value: float) -> float:
         """Return where a number of the horizontal axis is drawn."""
-        return LEFT + self.x.place(value) * (WIDTH - LEFT - RIGHT)
+        return LEFT + self.x.position(value) * (WIDTH - LEFT - RIGHT)
 
     def at_y(self, value: float) -> float:
         """Return where a number of the vertical axis is drawn."""
-        return HEIGHT - BOTTOM - self.y.place(value) * (HEIGHT - TOP - BOTTOM)
+        return HEIGHT - BOTTOM - self.y.position(value) * (HEIGHT - TOP - BOTTOM)
 
     @property
     def legend(self) -> list[tuple[str, str, str]]:
@@ -361,3 +361,18 @@ def _plain(value: float) -> str:
 def _n(value: float) -> str:
     """Return a coordinate, to a tenth."""
     return f"{value:.1f}".removesuffix(".0")
+
+
+def spread(last: int, most: int) -> list[int]:
+    """Return whole numbers from 0 to `last`, evenly spread, at most `most` of them.
+
+    Parameters
+    ----------
+    last : int
+        The last of them.
+    most : int
+        How many there may be.
+    """
+    if last < most:
+        return list(range(last + 1))
+    return [round(k * last / (most - 1)) for k in range(most)]

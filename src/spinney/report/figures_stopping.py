@@ -1,13 +1,18 @@
-"""Figures about rows that are decided early."""
+"""Figures about rows that exit early."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from spinney.base.wording import number, percent
 from spinney.report.contents import Figure, Table
 from spinney.report.drawing import Axis, Band, Bars, Chart, Line, Rule, Shape, linear
-from spinney.report.wording import number, percent
+
+
+def trees_word(report: Mapping[str, Any]) -> str:
+    """Return what is evaluated: trees, or voters of other kinds."""
+    return "voters" if report["model"]["n_nodes"] is None else "trees"
 
 
 def figure_of_histogram(
@@ -75,24 +80,25 @@ def figure_of_distribution(report: Mapping[str, Any]) -> Figure:
     found, model = report["distribution"], report["model"]
     what = found["what"]
     n_trees, classes = model["n_trees"], model["classes"]
-    word = "voters" if model["n_nodes"] is None else "trees"
-    # With one class there is no border, and a lead has none worth drawing.
-    has_border = "lead" not in what and found["border"] is not None
-    rules = [Rule(found["border"], "border")] if has_border else []
+    word = trees_word(report)
+    # With one class there is no threshold, and a lead has none worth drawing.
+    has_threshold = "lead" not in what and found["border"] is not None
+    rules = [Rule(found["border"], "threshold")] if has_threshold else []
     if what == "votes":
         title, label = (
             "How the votes fall",
             f"votes for “{classes[-1]}”, of {n_trees:,}",
         )
         caption = (
-            f"Votes of all {n_trees:,} {word}, row by row. Rows far from the border "
-            "are clear after a few votes; those close to it take most of the work."
+            f"Votes of all {n_trees:,} {word}, row by row. Rows far from the decision "
+            "threshold are clear after a few votes; those close to it take most of "
+            "the work."
         )
     elif what == "score":
         title, label = "How the scores fall", f"score of all {word} for “{classes[-1]}”"
         caption = (
-            f"The score of all {word}, row by row. Right of the border the answer is "
-            f"“{classes[-1]}”. Rows far from it are clear early."
+            f"The score of all {word}, row by row. Above the decision threshold the "
+            f"answer is “{classes[-1]}”. Rows far from it are clear early."
         )
     else:
         title = "How clear the answers are"
@@ -113,16 +119,14 @@ def figure_of_distribution(report: Mapping[str, Any]) -> Figure:
 
 
 def figure_of_counts(report: Mapping[str, Any]) -> Figure:
-    """Return the figure of how many trees rows are asked.
+    """Return the figure of how many trees are evaluated for a row.
 
     Parameters
     ----------
     report : mapping
         What `collect` has found.
     """
-    trees, word = report["trees"], "trees"
-    if report["model"]["n_nodes"] is None:
-        word = "voters"
+    trees, word = report["trees"], trees_word(report)
     caption = (
         f"Half of the rows are done after {number(trees['median'])} {word} or fewer, "
         f"95 % after {number(trees['percentile_95'])}. The mean is "
@@ -130,10 +134,10 @@ def figure_of_counts(report: Mapping[str, Any]) -> Figure:
     )
     return figure_of_histogram(
         "counts",
-        f"How many {word} a row is asked",
+        f"How many {word} a row needs",
         caption,
         trees["histogram"],
-        f"{word} asked",
+        f"{word} evaluated",
         whole_numbers=True,
         rules=[Rule(trees["mean"], f"mean {number(trees['mean'])}")],
     )
@@ -150,7 +154,7 @@ def figure_of_stopping(report: Mapping[str, Any]) -> Figure | None:
     found = report["stopping"]
     if found is None:
         return None
-    word = "voters" if report["model"]["n_nodes"] is None else "trees"
+    word = trees_word(report)
     n_trees = report["model"]["n_trees"]
     if found["margin"] is not None:
         return _figure_of_margins(found, word, n_trees)
@@ -185,15 +189,15 @@ def figure_of_stopping(report: Mapping[str, Any]) -> Figure | None:
         shapes.append(Rule(0.5, "tie", False, is_named_first=True))
         y_axis = linear(f"votes so far for “{positive}”", 0.0, 1.0, percent)
         caption = (
-            f"After each look at the {word} asked so far, a row in a shaded area is "
-            "done. In between, the vote is still open and goes on."
+            "At each exit point, a row in a shaded area is done. In between, the vote "
+            f"is still open, and more {word} are evaluated."
         )
     else:
-        shapes.append(Rule(found["border"], "border", False, is_named_first=True))
+        shapes.append(Rule(found["border"], "threshold", False, is_named_first=True))
         y_axis = linear("partial score", low, high)
         caption = (
-            f"After each look at the {word} added so far, a row in a shaded area is "
-            "done. In between, the score is still open and more are added."
+            "At each exit point, a row in a shaded area is done. In between, the score "
+            f"is still open, and more {word} are added."
         )
     chart = Chart(_steps_axis(word, steps, n_trees), y_axis, shapes)
     cells = [
@@ -205,7 +209,7 @@ def figure_of_stopping(report: Mapping[str, Any]) -> Figure | None:
     inclusive = "at most" if votes else "below"
     table = Table(
         (
-            f"{word.capitalize()} asked",
+            f"{word.capitalize()} evaluated",
             f"“{negative}” if {inclusive}",
             f"“{positive}” if {'at least' if votes else 'above'}",
         ),
@@ -217,7 +221,7 @@ def figure_of_stopping(report: Mapping[str, Any]) -> Figure | None:
 
 
 def _ending(found: Mapping[str, Any], word: str) -> str:
-    """Return a sentence about a look after which all rows are done."""
+    """Return a sentence about an exit point at which all rows are done."""
     last = found["all_done_after"]
     return "" if last is None else f" After {last:,} {word} all rows are done."
 
@@ -234,14 +238,13 @@ def _figure_of_margins(
     area = _seen([(step, value, top) for step, value in lead], n_trees)
     edge = [(step, value) for step, value, _ in area]
     caption = (
-        f"After each look at the {word} asked so far, a row is done if its best class "
-        "is ahead of the second one by more than the line."
+        "At each exit point, a row is done if its best class is ahead of the second "
+        "one by more than the line."
     )
     if votes:
         caption = (
-            f"After each look at the {word} asked so far, a row is done if its best "
-            "class is far enough ahead. How far depends on its votes; the least lead "
-            "that can be enough is drawn."
+            "At each exit point, a row is done if its best class is far enough ahead. "
+            "How far depends on its votes; the least lead that can be enough is drawn."
         )
     y_axis = linear("lead that is enough", 0.0, top)
     if votes:
@@ -255,7 +258,7 @@ def _figure_of_margins(
         ],
     )
     cells = [(f"{step:,}", number(value, 4)) for step, value in known]
-    table = Table((f"{word.capitalize()} asked", "Lead that is enough"), cells)
+    table = Table((f"{word.capitalize()} evaluated", "Lead that is enough"), cells)
     return Figure(
         "stopping", "When a row is done", caption + _ending(found, word), chart, table
     )
@@ -264,7 +267,7 @@ def _figure_of_margins(
 def _seen(
     points: list[tuple[float, float, float]], n_trees: int
 ) -> list[tuple[float, float, float]]:
-    """Return points of an area that can be seen, even if there is one look only."""
+    """Return points of an area that can be seen, even with one exit point only."""
     if len(points) > 1:
         return points
     ((step, low, high),) = points
@@ -273,20 +276,21 @@ def _seen(
 
 def _steps_axis(word: str, steps: list[int], n_trees: int) -> Axis:
     """Return an axis on which early steps, where most rows leave, have some room."""
+    label = f"{word} evaluated"
     first, last = float(steps[0]), float(steps[-1])
     if first == last:
-        return linear(f"{word} asked", 0.0, float(n_trees))
+        return linear(label, 0.0, float(n_trees))
     if last < 8 * first:
-        return linear(f"{word} asked", 0.0, last)
-    return Axis(f"{word} asked", first, last, lambda value: f"{value:,g}", is_log=True)
+        return linear(label, 0.0, last)
+    return Axis(label, first, last, lambda value: f"{value:,g}", is_log=True)
 
 
 def _known(steps: list[int], values: list[float | None]) -> list[tuple[float, float]]:
-    """Return the places at which a row may leave at all."""
+    """Return the exit points at which a row may leave at all."""
     return [(s, v) for s, v in zip(steps, values, strict=True) if v is not None]
 
 
-def _padded(values: list[float], border: float) -> tuple[float, float]:
-    low, high = min([*values, border]), max([*values, border])
+def _padded(values: list[float], threshold: float) -> tuple[float, float]:
+    low, high = min([*values, threshold]), max([*values, threshold])
     pad = 0.12 * (high - low) or 1.0
     return low - pad, high + pad

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spinney.base.wording import number, of_rows, percent, times
 from spinney.report.contents import Figure, Table
 from spinney.report.drawing import Axis, Chart, Line, Mark, linear
-from spinney.report.wording import number, of_rows, percent, times
+from spinney.report.figures_stopping import trees_word
 
 
 def figure_of_sweep(report: Mapping[str, Any]) -> Figure:
-    """Return the figure of disagreement against trees asked, over several levels.
+    """Return the figure of disagreement against trees evaluated, over several levels.
 
     Parameters
     ----------
@@ -20,13 +21,15 @@ def figure_of_sweep(report: Mapping[str, Any]) -> Figure:
     """
     sweep = report["sweep"]
     points, n_rows = sweep["points"], sweep["n_measured"]
-    word = "voters" if report["model"]["n_nodes"] is None else "trees"
+    word = trees_word(report)
     own = next(point for point in points if point["is_own"])
     # Less than one row cannot be measured: below it there is only zero.
     smallest = min([1.0 / n_rows, *(p["level"] for p in points if p["level"])])
     largest = max(2.0 / n_rows, *(max(p["level"], p["disagreement"]) for p in points))
     chart = Chart(
-        linear(f"{word} asked per row", 0.0, 1.05 * max(p["trees"] for p in points)),
+        linear(
+            f"{word} evaluated per row", 0.0, 1.05 * max(p["trees"] for p in points)
+        ),
         Axis(
             "disagreement",
             smallest / 4.0,
@@ -71,10 +74,12 @@ def figure_of_sweep(report: Mapping[str, Any]) -> Figure:
     )
     caption = (
         f"Each dot is one level: the more disagreement is allowed, the fewer {word} "
-        "are asked. The dotted line is what was allowed, the dots what was measured on "
-        f"{n_rows:,} rows kept back. The ring is the level in the panel."
+        "are evaluated. The dotted line is what was allowed, the dots what was "
+        f"measured on {n_rows:,} held-out rows. The ring is the level in the panel."
     )
-    return Figure("sweep", f"Disagreement against {word} asked", caption, chart, table)
+    return Figure(
+        "sweep", f"Disagreement against {word} evaluated", caption, chart, table
+    )
 
 
 def slider_of(report: Mapping[str, Any], chart: Chart) -> dict[str, Any]:
@@ -88,7 +93,7 @@ def slider_of(report: Mapping[str, Any], chart: Chart) -> dict[str, Any]:
         The chart in which a ring marks the level.
     """
     sweep, model = report["sweep"], report["model"]
-    word = "voters" if model["n_nodes"] is None else "trees"
+    word = trees_word(report)
     levels = []
     for point in sweep["points"]:
         level = percent(point["level"])
@@ -103,7 +108,7 @@ def slider_of(report: Mapping[str, Any], chart: Chart) -> dict[str, Any]:
                 "disagreement": percent(point["disagreement"]),
                 "differing": differing,
                 "speed_up": times(point["speed_up"]),
-                "spoken": f"{level} allowed: {trees} {word} asked per row, "
+                "spoken": f"{level} allowed: {trees} {word} evaluated per row, "
                 f"{differing} answered differently",
                 "x": round(chart.at_x(point["trees"]), 1),
                 "y": round(chart.at_y(point["disagreement"]), 1),

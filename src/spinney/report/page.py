@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spinney.base.wording import date, number, percent, whole
 from spinney.report.contents import Page
 from spinney.report.page_pruned import page_of_budgeted, page_of_pruner
 from spinney.report.page_stepping import page_of_anytime
 from spinney.report.page_stopping import page_of_stopping
-from spinney.report.wording import date, number, percent, whole
 
 
 def page_of(report: Mapping[str, Any]) -> Page:
@@ -55,11 +55,11 @@ def facts_of(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Size", size),
         ("Features", f"{model['n_features']:,}"),
         ("Classes", classes),
-        ("Asked by", f"{report['classifier']}, {report['method']}"),
+        ("Evaluated by", f"{report['classifier']}, {report['method']}"),
     ]
     for name, words in (
         ("max_disagreement", "Allowed disagreement"),
-        ("confidence", "Confidence asked for"),
+        ("confidence", "Confidence required"),
         ("trade_off", "Trade-off"),
         ("budget", "Budget"),
     ):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spinney.base.wording import number, of_rows, percent, ratio
 from spinney.report.contents import Figure, Page, Section, Table, Tile
-from spinney.report.drawing import Chart, Line, Mark, Rule, linear
+from spinney.report.drawing import Chart, Line, Mark, Rule, linear, spread
 from spinney.report.figures_stopping import figure_of_histogram
-from spinney.report.page_stepping import spread
-from spinney.report.wording import number, of_rows, percent, ratio
 
 MOST_DRAWN = 300
 MOST_LISTED = 25
@@ -29,7 +28,7 @@ def page_of_pruner(report: Mapping[str, Any], facts: list[tuple[str, str]]) -> P
     differing, n_rows = report["disagreement"], report["rows"]["n_rows"]
     share = ratio(cost["mean"], cost["full"])
     summary = (
-        f"On {n_rows:,} rows, the features that the pruned forest looks at cost "
+        f"On {n_rows:,} rows, the features that the pruned forest uses cost "
         f"{number(cost['mean'])} per row, against {number(cost['full'])} before "
         "pruning."
     )
@@ -98,7 +97,7 @@ def page_of_budgeted(report: Mapping[str, Any], facts: list[tuple[str, str]]) ->
     n_trees, n_rows = report["model"]["n_trees"], report["rows"]["n_rows"]
     budget = report["settings"]["budget"]
     summary = (
-        f"On {n_rows:,} rows, the features that {n_trees:,} trees look at cost "
+        f"On {n_rows:,} rows, the features that {n_trees:,} trees use cost "
         f"{number(cost['mean'])} per row."
     )
     tiles = [
@@ -122,7 +121,7 @@ def page_of_budgeted(report: Mapping[str, Any], facts: list[tuple[str, str]]) ->
         _features(report),
         _promise(
             n_rows,
-            "The budget is kept on rows that were kept back while the forest was "
+            "The budget is kept on rows that were held out while the forest was "
             "grown; on others of the same kind it is kept nearly.",
         ),
     ]
@@ -172,7 +171,7 @@ def _figure_of_frontier(report: Mapping[str, Any]) -> Figure:
             Line(measured, "second", dots=True, label="the forest, rows of this report")
         )
     heights = [height for line in lines for _, height in line.points]
-    widths = [place for line in lines for place, _ in line.points]
+    widths = [width for line in lines for width, _ in line.points]
     chart = Chart(
         linear(
             "mean feature cost of a row", 0.0, 1.04 * max([*widths, chosen["cost"]])
@@ -211,7 +210,7 @@ def _figure_of_costs(report: Mapping[str, Any]) -> Figure:
     return figure_of_histogram(
         "costs",
         "What a row has to pay",
-        f"Rows differ in which features the trees look at. The mean is "
+        f"Rows differ in which features the trees use. The mean is "
         f"{number(cost['mean'])}.",
         cost["histogram"],
         "feature cost of a row",
@@ -235,7 +234,7 @@ def _figure_of_growth(growth: list[float], budget: float) -> Figure:
         ("Trees", "Mean cost"), [(f"{k:.0f}", number(cost, 4)) for k, cost in points]
     )
     caption = (
-        "Mean cost over the rows kept back while the forest was grown, tree by tree. "
+        "Mean cost over the rows held out while the forest was grown, tree by tree. "
         "A tree that goes beyond the budget is not kept."
     )
     return Figure("growth", "Cost of the growing forest", caption, chart, table)
@@ -247,8 +246,7 @@ def _features(report: Mapping[str, Any]) -> Section:
     before = any(feature["before"] is not None for feature in listed)
     n_bought, n_features = features["n_bought"], report["model"]["n_features"]
     words = (
-        f"Features that are ever looked at on these rows: {n_bought:,} of "
-        f"{n_features:,}."
+        f"Features that are ever used on these rows: {n_bought:,} of {n_features:,}."
     )
     if listed:
         words += " Those that most is spent on come first."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spinney.base.wording import number, percent
 from spinney.report.contents import Figure, Page, Section, Table, Tile
-from spinney.report.drawing import Chart, Line, Rule, linear
-from spinney.report.wording import number, percent
+from spinney.report.drawing import Chart, Line, Rule, linear, spread
 
 # Points of a curve that are drawn, and those that are listed.
 MOST_DRAWN = 300
@@ -130,18 +130,3 @@ def _figure(report: Mapping[str, Any]) -> Figure:
     )
     title = "Accuracy" if what == "accuracy" else "Agreement with all steps"
     return Figure("curve", f"{title} over the steps", caption, chart, table)
-
-
-def spread(last: int, most: int) -> list[int]:
-    """Return whole numbers from 0 to `last`, evenly spread, at most `most` of them.
-
-    Parameters
-    ----------
-    last : int
-        The last of them.
-    most : int
-        How many there may be.
-    """
-    if last < most:
-        return list(range(last + 1))
-    return [round(place * last / (most - 1)) for place in range(most)]

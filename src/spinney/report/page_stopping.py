@@ -1,23 +1,25 @@
-"""The page of a classifier that stops asking early."""
+"""The page of a classifier that exits early."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from spinney.base.comparison import HEADINGS, Comparison
+from spinney.base.wording import number, of_rows, percent, ratio, times
 from spinney.report.contents import Page, Section, Table, Tile
 from spinney.report.figures_stopping import (
     figure_of_counts,
     figure_of_distribution,
     figure_of_stopping,
+    trees_word,
 )
 from spinney.report.figures_sweep import figure_of_sweep, slider_of
-from spinney.report.wording import number, of_rows, percent, ratio, times
 
 TITLES = {
     "sequential": "Votes stopped early",
     "cascade": "Scores stopped early",
-    "all trees": "All trees asked",
+    "all trees": "All trees evaluated",
 }
 
 
@@ -44,11 +46,6 @@ def page_of_stopping(report: Mapping[str, Any], facts: list[tuple[str, str]]) ->
     )
 
 
-def trees_word(report: Mapping[str, Any]) -> str:
-    """Return what is asked: trees, or voters of other kinds."""
-    return "voters" if report["model"]["n_nodes"] is None else "trees"
-
-
 def _summary(report: Mapping[str, Any]) -> str:
     n_trees, trees = report["model"]["n_trees"], report["trees"]
     differing = report["disagreement"]
@@ -60,9 +57,9 @@ def _summary(report: Mapping[str, Any]) -> str:
             f"itself answers. This page shows what that takes on {n_rows:,} rows."
         )
     return (
-        f"On {n_rows:,} rows, {number(trees['mean'])} of {n_trees:,} {word} were asked "
-        f"per row on average, and {of_rows(differing['n_disagreements'], n_rows)} got "
-        "another answer than from the model itself."
+        f"On {n_rows:,} rows, {number(trees['mean'])} of {n_trees:,} {word} were "
+        "evaluated per row on average; the label differs from the model's own for "
+        f"{of_rows(differing['n_disagreements'], n_rows)}."
     )
 
 
@@ -151,8 +148,8 @@ def promise(report: Mapping[str, Any]) -> list[str]:
     """
     if report["kind"] == "all trees":
         return [
-            "Nothing ever differs: all trees are asked, and the answers are those of "
-            "the model, on these rows and on all others."
+            "Nothing ever differs: all trees are evaluated, and the answers are those "
+            "of the model, on these rows and on all others."
         ]
     proof, differing = report["certificate"], report["disagreement"]
     n_rows = report["rows"]["n_rows"]
@@ -165,7 +162,7 @@ def promise(report: Mapping[str, Any]) -> list[str]:
             f"Proven: of new rows of the same kind, at most "
             f"{percent(proof['upper_bound'])} get another answer than from "
             f"{reference}, with {percent(proof['confidence'])} confidence. It was "
-            f"proven on {proof['n_rows']:,} rows kept back, of which "
+            f"proven on {proof['n_rows']:,} held-out rows, of which "
             f"{proof['n_disagreements']:,} differed. Rows of another kind (drift) "
             "invalidate it."
         )
@@ -173,8 +170,8 @@ def promise(report: Mapping[str, Any]) -> list[str]:
         said.append(
             f"A bound of {percent(report['settings']['max_disagreement'])} was to be "
             f"proven with {percent(report['settings']['confidence'])} confidence, and "
-            "the rows given to fit were too few for it. So all trees are asked, and "
-            f"nothing differs from {reference}."
+            "the rows given to fit were too few for it. So all trees are evaluated, "
+            f"and nothing differs from {reference}."
         )
     else:
         said.append(
@@ -197,7 +194,7 @@ def promise(report: Mapping[str, Any]) -> list[str]:
             f"which was {percent(differing['with_reference'])} here. The model itself "
             "decides in another way, and differs from that vote on "
             f"{percent(differing['reference_with_model'])} of these rows, however many "
-            "trees are asked."
+            "trees are evaluated."
         )
     return said
 
@@ -228,7 +225,7 @@ def _work(report: Mapping[str, Any]) -> Section:
         caption=f"How many {word} are enough for how many rows",
     )
     return Section(
-        "work", f"{word.capitalize()} asked", [], [figure_of_counts(report)], table
+        "work", f"{word.capitalize()} evaluated", [], [figure_of_counts(report)], table
     )
 
 
@@ -251,41 +248,17 @@ def _levels(report: Mapping[str, Any]) -> Section:
 
 
 def _comparison(acceleration: Mapping[str, Any]) -> Section:
-    trials = acceleration["trials"]
-    rows = [
-        (
-            trial["name"],
-            number(trial["trees"]),
-            percent(trial["disagreement"]),
-            number(trial["microseconds_batch"]),
-            number(trial["microseconds_single"]),
-            ("kept" if trial["chosen"] else "")
-            if trial["kept_promise"]
-            else "breaks the bound",
-        )
-        for trial in trials
-    ]
-    chosen = next(place for place, trial in enumerate(trials) if trial["chosen"])
+    compared = Comparison.from_dict(acceleration)
     return Section(
         "comparison",
         "What was compared",
         [
-            "Ways of asking the model that spinney.accelerate fitted to "
-            f"{acceleration['n_fitted']:,} rows and compared on "
-            f"{acceleration['n_compared']:,} others, where at most "
-            f"{percent(acceleration['max_disagreement'])} were allowed to differ from "
-            "the model's own answers."
+            f"Candidates that spinney.accelerate fitted to {compared.n_fitted:,} rows. "
+            + compared.description
         ],
         table=Table(
-            (
-                "Way of asking",
-                "Trees per row",
-                "Differs on",
-                "µs per row, batch",
-                "µs per row, alone",
-                "Verdict",
-            ),
-            rows,
-            marked=chosen,
+            tuple(heading.capitalize() for heading in HEADINGS),
+            compared.cells(),
+            marked=compared.candidates.index(compared.chosen),
         ),
     )

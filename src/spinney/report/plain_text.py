@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
+from spinney.base.wording import in_columns
 from spinney.report.contents import Page, Table
 
 WIDTH = 80
@@ -47,8 +48,8 @@ def markdown_of(page: Page) -> str:
 def _marked(table: Table) -> list[tuple[str, ...]]:
     """Return the rows of a table, the marked one with a sign after its name."""
     return [
-        (f"{row[0]} ◂", *row[1:]) if place == table.marked else row
-        for place, row in enumerate(table.rows)
+        (f"{row[0]} ◂", *row[1:]) if k == table.marked else row
+        for k, row in enumerate(table.rows)
     ]
 
 
@@ -122,12 +123,4 @@ def _printable(text: str) -> str:
 def _text_table(table: Table) -> str:
     rows = [table.columns, *_marked(table)]
     cells = [[_printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
-    return "\n".join(lines)
+    return in_columns(cells)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
+from spinney.report.classifiers import feature_costs
 from spinney.report.histograms import of_numbers
 from spinney.report.values import text_of
 
@@ -36,7 +37,7 @@ def collect_pruner(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[str,
     used, used_before = classifier.features_used(X), before.features_used(X)
     cost = classifier.feature_cost(X)
     frontier = classifier.frontier_
-    purchases = classifier.purchases_
+    costs, cost_of_all = feature_costs(classifier)
     return {
         "kind": "pruning",
         "method": "pruned to buy fewer features",
@@ -44,7 +45,7 @@ def collect_pruner(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[str,
         "cost": {
             "mean": cost.mean(),
             "full": before.feature_cost(X).mean(),
-            "all_features": purchases.cost.sum(),
+            "all_features": cost_of_all,
             "histogram": of_numbers(cost),
         },
         "nodes": {
@@ -67,7 +68,7 @@ def collect_pruner(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[str,
         },
         "features": _features(
             classifier,
-            purchases.column_cost,
+            costs,
             used.mean(axis=0),
             used_before.mean(axis=0),
         ),
@@ -88,6 +89,7 @@ def collect_budgeted(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
     """
     used = classifier.features_used(X)
     cost = classifier.feature_cost(X)
+    costs, cost_of_all = feature_costs(classifier)
     return {
         "kind": "budgeted forest",
         "method": "grown to buy cheap features first",
@@ -95,19 +97,17 @@ def collect_budgeted(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
         "cost": {
             "mean": cost.mean(),
             "full": None,
-            "all_features": classifier.feature_costs_.sum(),
+            "all_features": cost_of_all,
             "histogram": of_numbers(cost),
         },
         "growth": {"mean_cost": classifier.mean_costs_},
         "error": None if y is None else {"full": np.mean(classifier.predict(X) != y)},
-        "features": _features(
-            classifier, classifier.feature_costs_, used.mean(axis=0), None
-        ),
+        "features": _features(classifier, costs, used.mean(axis=0), None),
     }
 
 
 def _with_forest(classifier: Any, forest: Any) -> Any:
-    """Return the same classifier with another forest in the place of its own."""
+    """Return the same classifier with another forest instead of its own."""
     other = copy.copy(classifier)
     other.forest_ = forest
     return other
@@ -121,13 +121,13 @@ def _disagreement(labels: NDArray[Any], full: NDArray[Any]) -> dict[str, Any]:
 def _measured(classifier: Any, X: Any, y: NDArray[Any]) -> list[dict[str, float]]:
     """Return cost and error on the given rows at points spread over the frontier."""
     if len(y) > MOST_ROWS:
-        chosen = np.sort(np.random.RandomState(0).permutation(len(y))[:MOST_ROWS])
-        X, y = _safe_indexing(X, chosen), y[chosen]
+        some = np.sort(np.random.RandomState(0).permutation(len(y))[:MOST_ROWS])
+        X, y = _safe_indexing(X, some), y[some]
     n_points = len(classifier.frontier_)
-    places = np.unique(np.linspace(0, n_points - 1, MOST_POINTS).round().astype(int))
+    chosen = np.unique(np.linspace(0, n_points - 1, MOST_POINTS).round().astype(int))
     points = []
-    for place in places.tolist():
-        other = _with_forest(classifier, classifier.forest_at(place))
+    for point in chosen.tolist():
+        other = _with_forest(classifier, classifier.forest_at(point))
         points.append(
             {
                 "cost": float(other.feature_cost(X).mean()),
@@ -149,19 +149,19 @@ def _features(
     if names is None or len(names) != len(bought):
         names = classifier.forest_.feature_names
     if names is None or len(names) != len(bought):
-        names = [f"column {place}" for place in range(len(bought))]
+        names = [f"column {column}" for column in range(len(bought))]
     spent = costs * (bought if before is None else np.maximum(bought, before))
     order = np.argsort(-spent, kind="stable")
-    listed = [place for place in order.tolist() if spent[place] > 0][:MOST_FEATURES]
+    listed = [column for column in order.tolist() if spent[column] > 0][:MOST_FEATURES]
     return {
         "n_bought": int(np.count_nonzero(bought)),
         "listed": [
             {
-                "name": text_of(names[place]),
-                "cost": costs[place],
-                "bought": bought[place],
-                "before": None if before is None else before[place],
+                "name": text_of(names[column]),
+                "cost": costs[column],
+                "bought": bought[column],
+                "before": None if before is None else before[column],
             }
-            for place in listed
+            for column in listed
         ],
     }

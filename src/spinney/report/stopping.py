@@ -1,4 +1,4 @@
-"""Numbers of classifiers that stop asking early, and of those that ask all trees."""
+"""Numbers of classifiers that exit early, and of those that evaluate all trees."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.calibration.bounds import clopper_pearson_upper
+from spinney.report.classifiers import (
+    Thresholds,
+    is_hard,
+    thresholds,
+)
 from spinney.report.histograms import of_counts, of_numbers
 from spinney.report.sweep import sweep_levels
 from spinney.report.timing import measure_times
-from spinney.runtime.early_exit import positive_from, scoring_forest
-from spinney.runtime.row_kernels import BETWEEN, BY_COUNT, BY_LEAD, BY_MARGIN
 
 # Confidence of what the given rows would prove.
 CONFIDENCE = 0.95
@@ -33,14 +36,15 @@ def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
     y : ndarray of shape (n_rows,) or None
         True labels.
     """
-    labels, n_asked = classifier.predict_counted(X)
-    own = classifier._model_answers(X)
+    labels, n_evaluated = classifier.predict_counted(X)
+    own = classifier.predict_model(X)
     n_trees = len(classifier.order_)
     n_rows = len(labels)
     differing = int(np.count_nonzero(labels != own))
     reference = classifier.predict_full(X)
     certificate = getattr(classifier, "certificate_", None)
     acceleration = getattr(classifier, "acceleration_", None)
+    distribution = _distribution(classifier, X)
     return {
         "kind": _kind(classifier),
         "method": _method(classifier),
@@ -49,12 +53,14 @@ def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
             "confidence": getattr(classifier, "confidence", None),
         },
         "trees": {
-            "mean": n_asked.mean(),
-            "median": np.median(n_asked),
-            "percentile_95": _enough_for(n_asked, 0.95),
-            "share": n_asked.mean() / n_trees,
-            "done": _done(n_asked),
-            "histogram": of_counts(n_asked, n_trees, min(1, int(n_asked.min()))),
+            "mean": n_evaluated.mean(),
+            "median": np.median(n_evaluated),
+            "percentile_95": _enough_for(n_evaluated, 0.95),
+            "share": n_evaluated.mean() / n_trees,
+            "done": _done(n_evaluated),
+            "histogram": of_counts(
+                n_evaluated, n_trees, min(1, int(n_evaluated.min()))
+            ),
         },
         "disagreement": {
             "n_disagreements": differing,
@@ -70,22 +76,23 @@ def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
         else {"early": np.mean(labels != y), "full": np.mean(own != y)},
         "microseconds": measure_times(classifier, X),
         "certificate": None if certificate is None else asdict(certificate),
-        "distribution": _distribution(classifier, X),
-        "stopping": _stopping(classifier),
+        "distribution": distribution,
+        "stopping": _stopping(classifier, distribution["border"]),
         "sweep": sweep_levels(classifier, X),
         "acceleration": None if acceleration is None else acceleration.to_dict(),
     }
 
 
-def _enough_for(n_asked: NDArray[np.int32], share: float) -> int:
+def _enough_for(n_evaluated: NDArray[np.int32], share: float) -> int:
     """Return a number of trees that this share of the rows does not exceed."""
-    return int(np.quantile(n_asked, share, method="inverted_cdf"))
+    return int(np.quantile(n_evaluated, share, method="inverted_cdf"))
 
 
-def _done(n_asked: NDArray[np.int32]) -> list[dict[str, Any]]:
+def _done(n_evaluated: NDArray[np.int32]) -> list[dict[str, Any]]:
     """Return how many trees are enough for some shares of the rows."""
     return [
-        {"share": share, "trees": _enough_for(n_asked, share)} for share in SHARES_DONE
+        {"share": share, "trees": _enough_for(n_evaluated, share)}
+        for share in SHARES_DONE
     ]
 
 
@@ -106,108 +113,47 @@ def _method(classifier: Any) -> str:
     return "all trees, always"
 
 
-def _policy(classifier: Any) -> Any:
-    """Return the object that asks the trees, None where all are asked."""
-    policy = getattr(classifier, "_engine", None)
-    return getattr(classifier, "_policy", None) if policy is None else policy
-
-
-def _counting(classifier: Any) -> str:
-    """Return what is added up: "votes" or "scores"."""
-    return getattr(classifier, "_counting", "scores")
-
-
 def _distribution(classifier: Any, X: Any) -> dict[str, Any]:
-    """Return how rows lie around the border between the answers of all trees."""
-    counting = _counting(classifier)
-    rows = classifier._rows(X)
-    forest = classifier.forest_
-    n_jobs = getattr(classifier, "n_jobs", None)
-    if forest is None:
-        sums = classifier._voters.totals(counting, rows)
-        border = len(classifier.order_) / 2 if counting == "votes" else 0.0
-    else:
-        sums = scoring_forest(forest, counting).engine.raw(rows, n_jobs)
-        border = positive_from(forest, counting)
-        if counting == "votes":
-            border -= 0.5  # between the numbers of votes for either answer
-    what = "votes" if counting == "votes" else "score"
+    """Return how rows lie around the threshold between the answers of all trees."""
+    hard = is_hard(classifier)
+    sums, threshold = classifier.full_sums(X)
+    what = "votes" if hard else "score"
     if sums.shape[1] > 1:
         ordered = np.sort(sums, axis=1)
         sums = (ordered[:, -1] - ordered[:, -2])[:, None]
-        what = "lead in votes" if counting == "votes" else "lead"
-        border = 0.0
+        what = "lead in votes" if hard else "lead"
+        threshold = 0.0
     numbers = sums[:, 0]
     histogram = (
         of_counts(np.rint(numbers), len(classifier.order_))
-        if counting == "votes"
+        if hard
         else of_numbers(numbers)
     )
-    return {"what": what, "border": border, "histogram": histogram}
+    return {"what": what, "border": threshold, "histogram": histogram}
 
 
-def _stopping(classifier: Any) -> dict[str, Any] | None:
-    """Return between which numbers a row goes on, at each look; None if not simple."""
-    policy = _policy(classifier)
-    rule = getattr(policy, "rule", None)
-    if rule is None or getattr(classifier, "_at_once", False) or not len(rule.checks):
+def _stopping(classifier: Any, border: float | None) -> dict[str, Any] | None:
+    """Return between which numbers a row stays, at each exit point."""
+    found = thresholds(classifier)
+    if found is None:
         return None
-    steps = rule.checks
-    lower = upper = margin = None
-    if rule.kind == BY_COUNT:
-        what = "votes"
-        within = np.arange(rule.stops.shape[1]) <= steps[:, None]
-        lower = _last(within & (rule.stops == 0))
-        upper = _first(within & (rule.stops == 1))
-    elif rule.kind == BETWEEN:
-        what, (lower, upper) = "score", rule.bounds
-    elif rule.kind == BY_MARGIN:
-        what, margin = "lead", rule.bounds[0]
-    else:
-        assert rule.kind == BY_LEAD
-        what = "lead in votes"
-        # By how much the leader must be ahead depends on its votes; the least of it.
-        leader = np.arange(rule.stops.shape[1])
-        possible = (rule.stops >= 0) & (leader <= steps[:, None])
-        ahead = np.where(possible, leader - np.minimum(rule.stops, leader), np.inf)
-        margin = ahead.min(axis=1)
-    border = 0.0
-    forest = classifier.forest_
-    if what == "score" and forest is not None:
-        border = positive_from(forest, "scores")
     return {
-        "what": what,
-        "steps": steps,
-        "lower": lower,
-        "upper": upper,
-        "margin": margin,
-        "border": border,
-        "all_done_after": _all_done_after(steps, lower, upper, margin),
+        "what": found.what,
+        "steps": found.exit_points,
+        "lower": found.lower,
+        "upper": found.upper,
+        "margin": found.margin,
+        "border": border if found.what == "score" else 0.0,
+        "all_done_after": _all_done_after(found),
     }
 
 
-def _all_done_after(
-    steps: NDArray[np.int64],
-    lower: NDArray[np.float64] | None,
-    upper: NDArray[np.float64] | None,
-    margin: NDArray[np.float64] | None,
-) -> int | None:
-    """Return the first look after which no row goes on, None if there is none."""
-    if margin is not None:
-        everybody = margin == -np.inf
+def _all_done_after(found: Thresholds) -> int | None:
+    """Return the first exit point after which no row stays, None if there is none."""
+    if found.margin is not None:
+        everybody = found.margin == -np.inf
     else:
-        assert lower is not None
-        assert upper is not None
-        everybody = (lower == np.inf) | (upper == -np.inf)
-    return int(steps[np.argmax(everybody)]) if everybody.any() else None
-
-
-def _last(true: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the last place in each line that is true, NaN if there is none."""
-    place = true.shape[1] - 1 - np.argmax(true[:, ::-1], axis=1)
-    return np.where(true.any(axis=1), place, np.nan)
-
-
-def _first(true: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the first place in each line that is true, NaN if there is none."""
-    return np.where(true.any(axis=1), np.argmax(true, axis=1), np.nan)
+        assert found.lower is not None
+        assert found.upper is not None
+        everybody = (found.lower == np.inf) | (found.upper == -np.inf)
+    return int(found.exit_points[np.argmax(everybody)]) if everybody.any() else None

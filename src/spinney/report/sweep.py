@@ -11,6 +11,10 @@ from sklearn.utils.validation import _num_samples
 
 from spinney.calibration.row_splits import split_rows
 from spinney.errors import SpinneyWarning
+from spinney.report.classifiers import (
+    exits_early,
+    n_sums,
+)
 
 # Levels as multiples of the classifier's own, up to the largest that makes sense.
 MULTIPLES = (0.1, 0.3, 3.0, 10.0, 30.0, 100.0)
@@ -56,8 +60,8 @@ def sweep_levels(classifier: Any, X: Any) -> dict[str, Any]:
         is a ``reason``.
     """
     nothing = {"points": [], "n_fitted": 0, "n_measured": 0, "reason": None}
-    if not hasattr(classifier, "checks_"):
-        return nothing | {"reason": "All trees are always asked, at any level."}
+    if not exits_early(classifier):
+        return nothing | {"reason": "All trees are always evaluated, at any level."}
     if len(classifier.classes_) == 1:
         return nothing | {"reason": "There is one class only, and nothing to decide."}
     n_rows = _num_samples(X)
@@ -69,11 +73,11 @@ def sweep_levels(classifier: Any, X: Any) -> dict[str, Any]:
         )
         return nothing | {"reason": reason}
     limit = MOST_ROWS if classifier.forest_ is not None else MOST_CALLED_ROWS
-    chance = np.random.RandomState(0)
-    kept = chance.permutation(n_rows)[:limit]
-    first, second = split_rows(len(kept), (1.0, 1.0), chance)
+    rng = np.random.RandomState(0)
+    kept = rng.permutation(n_rows)[:limit]
+    first, second = split_rows(len(kept), (1.0, 1.0), rng)
     if getattr(classifier, "voting_", None) == "soft":
-        n_scores = len(classifier.order_) * classifier._voters.n_sums
+        n_scores = len(classifier.order_) * n_sums(classifier)
         first = first[: max(FEWEST_SOFT_ROWS, MOST_SOFT_SCORES // n_scores)]
     to_fit = _safe_indexing(X, np.sort(kept[first]))
     to_measure = _safe_indexing(X, np.sort(kept[second]))
@@ -82,14 +86,14 @@ def sweep_levels(classifier: Any, X: Any) -> dict[str, Any]:
     with warnings.catch_warnings():
         # Few rows, or one answer for all of them: the numbers show it.
         warnings.simplefilter("ignore", SpinneyWarning)
-        fitted = list(classifier._at_levels(to_fit, levels))
-    expected = classifier._model_answers(to_measure)
+        fitted = list(classifier.at_levels(to_fit, levels))
+    expected = classifier.predict_model(to_measure)
     n_trees = len(classifier.order_)
     points = []
     for level, candidate in zip(levels, fitted, strict=True):
-        labels, n_asked = candidate.predict_counted(to_measure)
+        labels, n_evaluated = candidate.predict_counted(to_measure)
         differing = int(np.count_nonzero(labels != expected))
-        trees = float(n_asked.mean())
+        trees = float(n_evaluated.mean())
         points.append(
             {
                 "level": level,

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from spinney.acceleration.timing import Timer, rows_for_predictor, run_in_turn
+
 BATCH_ROWS = 4096
 SINGLE_ROWS = 200
-# Repeats in turn, of which the shortest counts, end after this many seconds.
+# Samples in turn, of which the shortest counts, end after this many seconds.
 SECONDS = 0.4
-MOST_REPEATS = 15
+MOST_SAMPLES = 15
 
 
 def measure_times(classifier: Any, X: Any) -> dict[str, Any]:
@@ -35,43 +35,35 @@ def measure_times(classifier: Any, X: Any) -> dict[str, Any]:
     """
     n_rows = min(BATCH_ROWS, _num_samples(X))
     rows = _safe_indexing(X, np.arange(n_rows))
-    early, full = _shortest(
-        lambda: classifier.predict(rows), lambda: classifier.predict_full(rows)
+    batch, batch_full = _microseconds(
+        Timer(classifier.predict, [rows], n_calls=1),
+        Timer(classifier.predict_full, [rows], n_calls=1),
     )
     times = {
         "n_rows": n_rows,
-        "batch": 1e6 * early / n_rows,
-        "batch_full": 1e6 * full / n_rows,
+        "batch": batch / n_rows,
+        "batch_full": batch_full / n_rows,
         "n_single_rows": 0,
         "single": None,
         "single_full": None,
     }
-    forest = getattr(classifier, "forest_", None)
-    if forest is None or classifier._has_preprocessing():
+    if classifier.forest_ is None:
         return times
-    few = list(classifier._rows(rows)[:SINGLE_ROWS])
-    one, all_trees = classifier.predictor(), forest.predictor()
-    early, full = _shortest(
-        lambda: [one(row) for row in few], lambda: [all_trees(row) for row in few]
+    few = rows_for_predictor(classifier, rows, SINGLE_ROWS)
+    if few is None:
+        return times
+    single, single_full = _microseconds(
+        Timer(classifier.predictor(), list(few), n_calls=len(few)),
+        Timer(classifier.forest_.predictor(), list(few), n_calls=len(few)),
     )
     return times | {
         "n_single_rows": len(few),
-        "single": 1e6 * early / len(few),
-        "single_full": 1e6 * full / len(few),
+        "single": single,
+        "single_full": single_full,
     }
 
 
-def _shortest(*calls: Callable[[], Any]) -> list[float]:
+def _microseconds(*timers: Timer) -> list[float]:
     """Return the shortest of several times of each call, taken in turn."""
-    for call in calls:
-        call()  # compiles, and fills the caches
-    best = [float("inf")] * len(calls)
-    end = perf_counter() + SECONDS
-    for _ in range(MOST_REPEATS):
-        for place, call in enumerate(calls):
-            begin = perf_counter()
-            call()
-            best[place] = min(best[place], perf_counter() - begin)
-        if perf_counter() > end:
-            break
-    return best
+    run_in_turn(timers, SECONDS, max_samples=MOST_SAMPLES)
+    return [1e6 * one.shortest for one in timers]

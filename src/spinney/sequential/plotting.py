@@ -1,4 +1,4 @@
-"""Pictures of a stopping strategy, and of the votes that it is made for."""
+"""Pictures of a stopping strategy."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from spinney.base.axes import axes_or_new
 from spinney.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def plot_thresholds(strategy: StoppingStrategy, ax: Axes | None) -> Axes:
     ax : matplotlib Axes or None
         Where to draw; None makes a new figure.
     """
-    ax = _axes(ax)
+    ax = axes_or_new(ax)
     steps = np.arange(strategy.n_voters + 1)
     ax.fill_between(
         steps, strategy.upper, steps + 1, step="mid", alpha=0.2, color="tab:blue"
@@ -89,13 +89,15 @@ def plot_states(strategy: StoppingStrategy, n_positive: int, ax: Axes | None) ->
             "It is the number of positive voters among all."
         )
         raise InvalidArgumentError(msg)
-    ax = _axes(ax)
+    ax = axes_or_new(ax)
     reached = _reach_probabilities(strategy, n_positive)
     for (i, j), probability in reached.items():
         stop = strategy.stop_probability(i, j)
         for more in (0, 1):
             moved = (
-                probability * (1.0 - stop) * _chance(n_voters, n_positive, i, j)[more]
+                probability
+                * (1.0 - stop)
+                * _next_vote(n_voters, n_positive, i, j)[more]
             )
             if moved > 0.0:
                 arrow: dict[str, Any] = {"arrowstyle": "->", "color": _grey(moved)}
@@ -124,87 +126,12 @@ def plot_states(strategy: StoppingStrategy, n_positive: int, ax: Axes | None) ->
     return ax
 
 
-def plot_votes(
-    n_positive: ArrayLike,
-    n_voters: int,
-    y: ArrayLike | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw how many rows get 0, 1, ..., all positive votes.
-
-    Rows far from the middle are those that a few votes decide.
-
-    Parameters
-    ----------
-    n_positive : array-like of shape (n_rows,)
-        Number of positive votes of each row.
-    n_voters : int
-        Number of voters.
-    y : array-like of shape (n_rows,), optional
-        True classes, 0 for negative and 1 for positive, to be drawn apart.
-    ax : matplotlib Axes or None
-        Where to draw; None makes a new figure.
-    """
-    numbers = np.asarray(n_positive)
-    if (
-        numbers.ndim != 1
-        or numbers.dtype.kind not in "iu"
-        or not numbers.size
-        or not 0 <= numbers.min() <= numbers.max() <= n_voters
-    ):
-        msg = (
-            f"n_positive must be integers from 0 to {n_voters}, one per row, got "
-            f"{n_positive!r}. Sum up the votes of each row first."
-        )
-        raise InvalidArgumentError(msg)
-    groups = {"rows": (np.ones(len(numbers), dtype=bool), "tab:blue")}
-    if y is not None:
-        positive = np.asarray(y) == 1
-        if positive.shape != numbers.shape:
-            msg = (
-                f"y must have one class for each of the {len(numbers)} rows, got shape "
-                f"{positive.shape}."
-            )
-            raise InvalidArgumentError(msg)
-        groups = {
-            "truly negative": (~positive, "tab:orange"),
-            "truly positive": (positive, "tab:blue"),
-        }
-    ax = _axes(ax)
-    edges = np.arange(n_voters + 2) - 0.5
-    for label, (chosen, colour) in groups.items():
-        counts = np.bincount(numbers[chosen], minlength=n_voters + 1)
-        share = 100.0 * counts / len(numbers)
-        ax.stairs(share, edges, fill=True, alpha=0.5, color=colour, label=label)
-    ax.axvline(n_voters / 2, color="0.6", linewidth=0.8, linestyle=":", label="half")
-    ax.set_xlabel("positive votes")
-    ax.set_ylabel("% of rows")
-    ax.set_title(f"votes of {n_voters} voters on {len(numbers):,} rows")
-    ax.legend()
-    return ax
-
-
-def _axes(ax: Axes | None) -> Axes:
-    """Return `ax`, or the axes of a new figure."""
-    if ax is not None:
-        return ax
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        msg = (
-            "Drawing needs matplotlib, which is not installed. Install the extra "
-            '"report": python -m pip install "spinney[report]"'
-        )
-        raise ImportError(msg) from error
-    return pyplot.subplots()[1]
-
-
 def _grey(probability: float) -> str:
     """Return the shade for a probability: white for 0, nearly black for 1."""
     return f"{1.0 - 0.9 * min(probability, 1.0):.3f}"
 
 
-def _chance(
+def _next_vote(
     n_voters: int, n_positive: int, step: int, count: int
 ) -> tuple[float, float]:
     """Return the probabilities of a negative and of a positive next vote."""
@@ -231,7 +158,7 @@ def _reach_probabilities(
             if (i, j) not in reached:
                 continue
             going_on = reached[i, j] * (1.0 - strategy.stop_probability(i, j))
-            for more, chance in enumerate(_chance(n_voters, n_positive, i, j)):
-                if chance > 0.0:
-                    reached[i + 1, j + more] += going_on * chance
+            for more, likely in enumerate(_next_vote(n_voters, n_positive, i, j)):
+                if likely > 0.0:
+                    reached[i + 1, j + more] += going_on * likely
     return reached

@@ -1,4 +1,4 @@
-"""The papers' data sets: from the folder SPINNEY_DATA, or from OpenML."""
+"""Data sets of all benchmarks: from the folder SPINNEY_DATA, or from OpenML."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from benchmarks.compare.datasets import as_numbers
 
 # Name here -> number on OpenML, rows that it should have there, and how many of them
 # are the training part of the source (None: the source has no such part). Sets that
@@ -114,6 +113,14 @@ def _fetch(name: str) -> tuple[NDArray, NDArray, int | None]:
             f"{n_rows}. Put the right one into the folder that SPINNEY_DATA names."
         )
         raise ValueError(msg)
-    columns = [as_numbers(table.data[column]) for column in table.data.columns]
+    columns = [_as_numbers(table.data[column]) for column in table.data.columns]
     labels = np.unique(table.target.astype(str), return_inverse=True)[1]
     return np.column_stack(columns), labels, n_train
+
+
+def _as_numbers(column: Any) -> NDArray[np.float32]:
+    """Return a column as numbers; a missing category is a category of its own."""
+    if column.dtype.kind in "fiub":
+        return column.to_numpy(dtype=np.float32)
+    names = column.astype(object).where(column.notna(), "?").astype(str)
+    return np.unique(names, return_inverse=True)[1].astype(np.float32)
