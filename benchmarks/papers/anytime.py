@@ -23,11 +23,11 @@ from sklearn.frozen import FrozenEstimator
 
 from benchmarks.papers import data, page
 from spinney import Forest, read_model
-from spinney.anytime import AnytimeForestClassifier, classifier, racing
+from spinney.anytime import AnytimeForestClassifier, classifier, deadline
 from spinney.anytime.orders import ORDERS, OrderingRows, make_order
 from spinney.anytime.search import best_order
 from spinney.anytime.states import optimal_steps, table_of_states
-from spinney.anytime.stepping import Stepper
+from spinney.runtime.steps.engine import Stepper
 
 # Data sets as the paper calls them.
 DATASETS = {
@@ -223,7 +223,7 @@ def measure_time(n_repeats: int) -> dict[str, list[dict[str, float]]]:
         steps, late = [], []
         with (
             patch.object(classifier, "perf_counter", time.process_time),
-            patch.object(racing, "perf_counter", time.process_time),
+            patch.object(deadline, "perf_counter", time.process_time),
         ):
             for _ in range(n_repeats):
                 begin = time.process_time()

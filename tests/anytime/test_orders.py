@@ -28,7 +28,7 @@ from spinney.anytime.orders import OrderingRows, check_order, make_order
 from spinney.anytime.search import best_order, greedy_order
 from spinney.anytime.squirrel import squirrel_steps
 from spinney.anytime.states import optimal_steps, table_of_states
-from spinney.anytime.sums import class_sums
+from spinney.runtime.steps.sums import class_sums
 from strategies import forests, random_forest, random_rows
 
 CLASSIFYING = (

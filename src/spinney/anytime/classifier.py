@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags, column_or_1d
 
+from spinney.anytime.deadline import winners_within
 from spinney.anytime.orders import OrderingRows, check_order, make_order
-from spinney.anytime.racing import winners_within
 from spinney.anytime.session import AnytimeSession
-from spinney.anytime.stepping import Stepper
 from spinney.base.estimator import EnsembleClassifier
 from spinney.base.progress import progress_for
 from spinney.errors import InvalidArgumentError
+from spinney.runtime.steps.engine import Stepper
 
 
 class AnytimeForestClassifier(EnsembleClassifier):

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from spinney.anytime.paths import Paths, leaf_numbers, paths_of
-from spinney.anytime.sums import ClassSums, class_sums
 from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
 from spinney.runtime.engine import in_threads, threads_for
+from spinney.runtime.steps.sums import ClassSums, class_sums
 
 TREE_SEQUENCES = (
     "natural",

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.anytime.stepping import Stepper
 from spinney.errors import InvalidArgumentError
+from spinney.runtime.steps.engine import Stepper
 
 
 class AnytimeSession:

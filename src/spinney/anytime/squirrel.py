@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.anytime.paths import Paths
-from spinney.anytime.sums import ClassSums
 from spinney.runtime.engine import in_threads, threads_for
+from spinney.runtime.steps.sums import ClassSums
 
 Progress = Callable[[int, int], None]
 

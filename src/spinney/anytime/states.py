@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from spinney.anytime.paths import Paths
 from spinney.anytime.search import follow
-from spinney.anytime.sums import ClassSums
 from spinney.errors import InvalidArgumentError
+from spinney.runtime.steps.sums import ClassSums
 
 # States of a box: so many that to sort out its rows takes little beside them.
 BOX_STATES = 300

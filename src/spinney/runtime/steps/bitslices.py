@@ -12,9 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.anytime.slice_kernels import LeafPaths, choose_slices, list_leaf_paths
 from spinney.runtime.bitslicing import COST_LEVEL, COST_QUESTION, Sliced
 from spinney.runtime.layout import Categories, Layout
+from spinney.runtime.steps.bitslice_kernels import (
+    LeafPaths,
+    choose_slices,
+    list_leaf_paths,
+)
 
 # Measured costs in nanoseconds per row of one split and one tree, which keep all sets.
 COST_SPLIT, COST_SLICED_TREE = 0.0105, 0.6

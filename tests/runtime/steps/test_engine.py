@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 import reference
 from anytime.states_reference import is_silent, node_after
 from spinney import InvalidArgumentError
-from spinney.anytime import racing, slices, stepping
-from spinney.anytime.racing import winners_within
+from spinney.anytime import deadline
+from spinney.anytime.deadline import winners_within
 from spinney.anytime.session import AnytimeSession
-from spinney.anytime.stepping import Stepper
-from spinney.runtime import slicing as runtime_slicing
+from spinney.runtime import bitslicing
+from spinney.runtime.steps import bitslices, engine
+from spinney.runtime.steps.engine import Stepper
 from strategies import forests, random_forest, random_rows
 
 CLASSIFYING = (
@@ -115,8 +116,8 @@ def test_stopping_and_going_on_changes_nothing(forest, seed):
 def slicing(at_once):
     """Slice all small trees, either at their first step or later than the first."""
     with (
-        patch.object(runtime_slicing, "COST_LEVEL", 1e9),
-        patch.object(slices, "COST_LEVEL", 1e9 if at_once else 0.5),
+        patch.object(bitslicing, "COST_LEVEL", 1e9),
+        patch.object(bitslices, "COST_LEVEL", 1e9 if at_once else 0.5),
     ):
         yield
 
@@ -175,11 +176,11 @@ def test_tree_is_walked_until_slicing_would_have_been_as_cheap():
     forest = random_forest(2, n_trees=4, depth=6, shape="balanced", task="vote")
     order = np.tile(np.arange(4), 6)  # level by level
     stepper = Stepper(forest, order)
-    with patch.object(runtime_slicing, "COST_LEVEL", 1e9):
+    with patch.object(bitslicing, "COST_LEVEL", 1e9):
         made = stepper.slices(np.float32)
     cost = made.costs + made.shared_costs
     rows = forest.engine.rows(random_rows(forest, 512, dtype=np.float32))
-    with patch.object(slices, "COST_LEVEL", float(cost.max()) / 3.0):
+    with patch.object(bitslices, "COST_LEVEL", float(cost.max()) / 3.0):
         block = stepper.block(rows, 0, 512)
         for level in range(1, 7):
             stepper.advance(block, 4 * level)
@@ -201,13 +202,13 @@ def test_large_trees_and_many_rows_go_through_several_blocks(monkeypatch):
     rows = forest.engine.rows(X)
     whole = stepper.winners_after(rows, 60, None).tolist()
     for name in ("BLOCK_ROWS", "BLOCK_ROWS_OF_SLICES"):
-        monkeypatch.setattr(stepping, name, 37)
+        monkeypatch.setattr(engine, name, 37)
     assert stepper.block_rows == 37
     assert stepper.winners_after(rows, 60, None).tolist() == whole
     expected = expected_sums(stepper, X, 60).argmax(axis=1)
     assert whole == expected.tolist()
-    monkeypatch.setattr(stepping, "LARGE_TREE", 10)
-    assert stepper.block_rows == stepping.BLOCK_ROWS_OF_LARGE_TREES
+    monkeypatch.setattr(engine, "LARGE_TREE", 10)
+    assert stepper.block_rows == engine.BLOCK_ROWS_OF_LARGE_TREES
 
 
 def test_threads_do_not_change_answers():
@@ -256,8 +257,8 @@ def test_rows_that_run_out_of_time_have_the_answer_of_the_steps_they_got(
     stepper = Stepper(forest, random_order(forest))
     X = random_rows(forest, n_rows)
     rows = forest.engine.rows(X)
-    monkeypatch.setattr(racing, "perf_counter", Clock(tick))
-    monkeypatch.setattr(stepping, "BLOCK_ROWS", 128)
+    monkeypatch.setattr(deadline, "perf_counter", Clock(tick))
+    monkeypatch.setattr(engine, "BLOCK_ROWS", 128)
     winner, n_steps = winners_within(stepper, rows, 0.02, None)
     for got in np.unique(n_steps):
         some = n_steps == got
@@ -284,9 +285,9 @@ def test_rounds_keep_rows_together(monkeypatch):
         advance(block, n_steps)
 
     monkeypatch.setattr(stepper, "advance", advance_slowly)
-    monkeypatch.setattr(racing, "perf_counter", clock)
-    monkeypatch.setattr(racing, "MIN_TRIED_ROWS", 10**9)  # the forest does not help
-    monkeypatch.setattr(stepping, "BLOCK_ROWS", 128)
+    monkeypatch.setattr(deadline, "perf_counter", clock)
+    monkeypatch.setattr(deadline, "MIN_TRIED_ROWS", 10**9)  # the forest does not help
+    monkeypatch.setattr(engine, "BLOCK_ROWS", 128)
     winner, n_steps = winners_within(stepper, rows, 0.1, None)
     assert clock.now < 0.101
     # There would be time for about 100 of the 160 steps at one go.
@@ -303,7 +304,7 @@ def test_a_step_is_not_begun_if_it_would_end_late(monkeypatch):
     stepper = Stepper(forest, random_order(forest))
     rows = forest.engine.rows(random_rows(forest, 300))
     stepper.remember(1.0, 0.0, 1.0)  # a second for a row and a step, or a row
-    monkeypatch.setattr(racing, "perf_counter", Clock(1e-3))
+    monkeypatch.setattr(deadline, "perf_counter", Clock(1e-3))
     _, n_steps = winners_within(stepper, rows, 1.0, None)
     assert not n_steps.any()
 

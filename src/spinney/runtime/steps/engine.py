@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.anytime.blocks import Block, Memory
-from spinney.anytime.slices import Slices
-from spinney.anytime.sums import ClassSums, class_sums
 from spinney.forest import Forest
 from spinney.runtime.engine import in_threads, threads_for
 from spinney.runtime.kernels import BLOCK_UNIT, MIN_BLOCK_ROWS, find_codes
 from spinney.runtime.layout import Layout
 from spinney.runtime.simd import WORD
+from spinney.runtime.steps.bitslices import Slices
+from spinney.runtime.steps.blocks import Block, Memory
+from spinney.runtime.steps.sums import ClassSums, class_sums
 
 # Rows that are stepped together: few enough to stay in a near cache. A large tree,
 # which has to be fetched from a distant one, should serve more of them, and so should
@@ -197,7 +197,7 @@ class Stepper:
         start : int, default=0
             The first row in `memory` to use, if there is no room for slicing.
         """
-        from spinney.anytime.step_kernels import load_rows
+        from spinney.runtime.steps.step_kernels import load_rows
 
         n_rows, n_trees = end - first, self.forest.n_trees
         if memory is None:
@@ -231,8 +231,8 @@ class Stepper:
 
     def advance(self, block: Block, n_steps: int) -> None:
         """Take a block of rows to the state after `n_steps` of the order."""
-        from spinney.anytime.slice_kernels import load_columns, step_sliced
-        from spinney.anytime.step_kernels import step_block
+        from spinney.runtime.steps.bitslice_kernels import load_columns, step_sliced
+        from spinney.runtime.steps.step_kernels import step_block
 
         arguments = self.arguments(block.rows.dtype.type)
         steps = self.order[block.n_steps : n_steps]
@@ -307,7 +307,7 @@ class Stepper:
         sums : ndarray of shape (n_classes,), dtype=int64
             Its running sums. Updated.
         """
-        from spinney.anytime.step_kernels import step_row
+        from spinney.runtime.steps.step_kernels import step_row
 
         arguments = self.arguments(row.dtype.type)
         end = min(end, self.n_steps)
@@ -321,7 +321,7 @@ class Stepper:
         Rows that have come to the end of every tree get the forest's own answer: its
         rounded sums may break a tie that is one in whole numbers.
         """
-        from spinney.anytime.step_kernels import find_winners
+        from spinney.runtime.steps.step_kernels import find_winners
 
         is_close = np.empty(len(winner), dtype=bool)
         if not find_winners(block.sums, self.sums.slack, winner, is_close):

@@ -13,9 +13,9 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.anytime.blocks import Block, Memory
-from spinney.anytime.stepping import Stepper
 from spinney.runtime.engine import in_threads, threads_for
+from spinney.runtime.steps.blocks import Block, Memory
+from spinney.runtime.steps.engine import Stepper
 
 # Seconds kept for the way back to the caller, and for each row's label.
 RESERVE, RESERVE_PER_ROW = 3e-5, 4e-9
