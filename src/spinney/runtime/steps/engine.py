@@ -1,4 +1,4 @@
-"""Executes a step order: to a given step, or until the time is up."""
+"""Executes a step order: takes rows to any state of a forest and reads off answers."""
 
 from __future__ import annotations
 
@@ -12,22 +12,31 @@ from spinney.forest import Forest
 from spinney.runtime.engine import in_threads, threads_for
 from spinney.runtime.kernels import BLOCK_UNIT, MIN_BLOCK_ROWS, find_codes
 from spinney.runtime.layout import Layout
+from spinney.runtime.loading import ALL_ROWS, load_rows
 from spinney.runtime.simd import WORD
-from spinney.runtime.steps.bitslices import Slices
+from spinney.runtime.steps.bitslice_kernels import step_bitsliced, transpose_rows
+from spinney.runtime.steps.bitslices import BitslicedTrees
 from spinney.runtime.steps.blocks import Block, Memory
+from spinney.runtime.steps.step_kernels import (
+    StepTrees,
+    find_winners,
+    step_block,
+    step_row,
+)
 from spinney.runtime.steps.sums import ClassSums, class_sums
 
 # Rows that are stepped together: few enough to stay in a near cache. A large tree,
 # which has to be fetched from a distant one, should serve more of them, and so should
-# a tree that is sliced.
-BLOCK_ROWS, BLOCK_ROWS_OF_LARGE_TREES, BLOCK_ROWS_OF_SLICES = 4096, 16_384, 16_384
+# a tree that is bitsliced.
+BLOCK_ROWS, BLOCK_ROWS_OF_LARGE_TREES, BLOCK_ROWS_OF_BITSLICES = 4096, 16_384, 16_384
 LARGE_TREE = 4096  # nodes
 
 
-class Stepper:
+class StepEngine:
     """Steps through the trees of one forest in one order.
 
-    Safe to use from several threads at once: what belongs to rows is made by the call.
+    All methods take rows as the forest's engine makes them. Safe to use from several
+    threads at once: what belongs to rows is made by the call.
 
     Parameters
     ----------
@@ -40,28 +49,27 @@ class Stepper:
     def __init__(self, forest: Forest, order: NDArray[np.int64]) -> None:
         self.forest = forest
         self.order = order
-        self.sums: ClassSums = class_sums(forest)
-        self.start = self.sums.at_roots()
-        self._arguments: dict[Any, tuple[Any, ...]] = {}
-        self._slices: dict[Any, Slices | None] = {}
-        # How long things take here, in seconds per row, as far as known; see `Race`.
-        self.rates = (0.0, 0.0, 0.0)
+        self.class_sums: ClassSums = class_sums(forest)
+        self.initial_sums = self.class_sums.at_roots()
+        self._trees: dict[Any, StepTrees] = {}
+        self._row_arguments: dict[Any, tuple[Any, ...]] = {}
+        self._bitsliced: dict[Any, BitslicedTrees | None] = {}
 
     # What is compiled or laid out stays behind in a pickle, and is made anew at once:
     # later, somebody may be waiting for an answer.
     def __reduce__(self) -> tuple[Any, ...]:
-        return Stepper.made_ready, (self.forest, self.order)
+        return StepEngine.warmed_up, (self.forest, self.order)
 
     @classmethod
-    def made_ready(cls, forest: Forest, order: NDArray[np.int64]) -> Stepper:
-        """Return a stepper with all kernels compiled, or loaded.
+    def warmed_up(cls, forest: Forest, order: NDArray[np.int64]) -> StepEngine:
+        """Return an engine with all kernels compiled, or loaded.
 
         Parameters
         ----------
         forest, order
             As for the class.
         """
-        stepper = cls(forest, order)
+        engine = cls(forest, order)
         dtypes: list[type[np.floating]] = [np.float32]
         if forest.input_dtype == "float64" or not forest.engine.is_narrow:
             dtypes.append(np.float64)
@@ -69,19 +77,18 @@ class Stepper:
             some = np.zeros((BLOCK_UNIT, forest.n_features), dtype=dtype)
             rows = forest.engine.rows(some)
             winner = np.empty(len(rows), dtype=np.int64)
-            for can_slice in (False, True):
-                memory = stepper.memory(len(rows), rows.dtype, can_slice)
-                block = stepper.block(rows, 0, len(rows), memory)
-                stepper.advance(block, stepper.n_steps)
-                stepper.winners(block, rows, winner)
-            forest.engine.raw(rows)
+            for can_bitslice in (False, True):
+                memory = engine.memory(len(rows), rows.dtype, can_bitslice)
+                block = engine.block(rows, 0, len(rows), memory)
+                engine.advance(block, engine.n_steps)
+                engine.winners(block, rows, winner)
+            engine.forest_winners(rows)
             row = rows[:1]
-            forest.engine.raw(row)
-            block = stepper.block(row, 0, 1)
-            stepper.advance_row(
-                block.rows[0], 0, 1, block.place[:, 0].copy(), block.sums[0]
-            )
-        return stepper
+            engine.forest_winners(row)
+            block = engine.block(row, 0, 1)
+            position = block.position[:, 0].copy()
+            engine.advance_row(block.rows[0], 0, 1, position, block.sums[0])
+        return engine
 
     @property
     def block_rows(self) -> int:
@@ -94,64 +101,51 @@ class Stepper:
         """Number of steps from the initial to the final state."""
         return len(self.order)
 
-    def arguments(self, dtype: type[np.floating]) -> tuple[Any, ...]:
-        """Return what the kernels need beside the rows, made on first use."""
-        if dtype not in self._arguments:
-            layout = self.forest.engine.layout(dtype)
-            walk, categories = layout.walk, layout.categories
-            node_of = nodes_by_place(self.forest, layout)
-            # Relative to the roots, where all rows begin.
-            offsets = self.forest.tree_offsets
-            table = self.sums.table
-            table = table - np.repeat(table[offsets[:-1]], np.diff(offsets), axis=0)
-            self._arguments[dtype] = (
-                walk.threshold,
-                walk.link,
-                walk.payload,
-                walk.kind,
-                walk.is_special,
-                walk.root,
-                walk.child_shift,
-                walk.column_mask,
-                categories.offsets,
-                categories.words,
-                categories.rule,
-                table[node_of],
-                self.sums.output,
-            )
-        return self._arguments[dtype]
-
-    def slices(self, dtype: type[np.floating]) -> Slices | None:
-        """Return the small trees in the form of splits, made on first use.
-
-        None if the forest itself is walked, too.
-        """
-        if dtype not in self._slices:
-            layout = self.forest.engine.layout(dtype)
-            self._slices[dtype] = (
-                Slices.of_layout(layout) if layout.sliced.is_sliced.any() else None
-            )
-        return self._slices[dtype]
-
-    def remember(self, *rates: float) -> None:
-        """Keep in mind how long things took, for the next time.
-
-        What is quicker is believed at once, what is slower a little at a time: it may
-        have been the machine that was busy.
+    def trees(self, dtype: type[np.floating]) -> StepTrees:
+        """Return the trees as they are walked for rows of `dtype`, made on first use.
 
         Parameters
         ----------
-        *rates : float
-            Seconds per row for three kinds of work; 0 if it was not done.
+        dtype : float32 or float64
+            Type of the rows.
         """
-        step, answer, plain = (
-            min(seen, 1.2 * known) if known > 0.0 and seen > 0.0 else max(seen, known)
-            for seen, known in zip(rates, self.rates, strict=True)
-        )
-        self.rates = (step, answer, plain)
+        if dtype not in self._trees:
+            layout = self.forest.engine.layout(dtype)
+            # Relative to the roots, where all rows begin.
+            offsets = self.forest.tree_offsets
+            table = self.class_sums.table
+            table = table - np.repeat(table[offsets[:-1]], np.diff(offsets), axis=0)
+            self._trees[dtype] = StepTrees(
+                layout.walk,
+                layout.categories,
+                table[node_at_index(self.forest, layout)],
+                self.class_sums.output,
+            )
+        return self._trees[dtype]
 
-    def memory(self, n_rows: int, dtype: np.dtype, can_slice: bool = True) -> Memory:
-        """Return room for the states of so many rows.
+    def bitsliced(self, dtype: type[np.floating]) -> BitslicedTrees | None:
+        """Return the small trees in the form of splits, made on first use.
+
+        None if plain evaluation walks all trees, too.
+
+        Parameters
+        ----------
+        dtype : float32 or float64
+            Type of the rows.
+        """
+        if dtype not in self._bitsliced:
+            layout = self.forest.engine.layout(dtype)
+            self._bitsliced[dtype] = (
+                BitslicedTrees.of_layout(layout)
+                if layout.sliced.is_sliced.any()
+                else None
+            )
+        return self._bitsliced[dtype]
+
+    # ---------------------------------------------------------------- some rows
+
+    def memory(self, n_rows: int, dtype: np.dtype, can_bitslice: bool = True) -> Memory:
+        """Return memory for the states of so many rows.
 
         Parameters
         ----------
@@ -159,21 +153,21 @@ class Stepper:
             Number of rows.
         dtype : dtype
             Their type.
-        can_slice : bool, default=True
-            Whether to have room for slicing trees, if that may pay.
+        can_bitslice : bool, default=True
+            Whether trees may be bitsliced, if that may pay.
         """
-        n_columns = len(self.forest.engine.layout(dtype.type).columns)
-        slices = self.slices(dtype.type)
+        n_columns = len(self.forest.engine.layout(dtype.type).columns) + 1
+        trees = self.bitsliced(dtype.type)
         n_padded = n_answers = 0
-        if can_slice and slices is not None and n_rows >= MIN_BLOCK_ROWS:
-            n_padded = -(-n_rows // BLOCK_UNIT) * BLOCK_UNIT
-            n_answers = n_padded // WORD * (slices.sliced.n_shared + 1)
+        if can_bitslice and trees is not None and n_rows >= MIN_BLOCK_ROWS:
+            n_padded = padded(n_rows)
+            n_answers = n_padded // WORD * (trees.sliced.n_shared + 1)
         return Memory(
-            np.empty((n_rows, n_columns + 1), dtype=dtype),
+            np.empty((n_rows, n_columns), dtype=dtype),
             np.empty(n_padded * n_columns, dtype=dtype),
             np.empty(n_answers, dtype=np.uint64),
             np.empty(n_rows * self.forest.n_trees, dtype=np.uint32),
-            np.empty((n_rows, self.sums.n_classes), dtype=np.int64),
+            np.empty((n_rows, self.class_sums.n_classes), dtype=np.int64),
         )
 
     def block(
@@ -189,109 +183,122 @@ class Stepper:
         Parameters
         ----------
         rows : ndarray of shape (n_all_rows, n_features)
-            Rows as the forest's engine makes them.
+            Rows.
         first, end : int
             The rows of the block.
         memory : Memory, optional
             Where to put it; by default in memory of its own.
         start : int, default=0
-            The first row in `memory` to use, if there is no room for slicing.
+            The first row in `memory` to use, if it is not for bitslicing.
         """
-        from spinney.runtime.steps.step_kernels import load_rows
-
         n_rows, n_trees = end - first, self.forest.n_trees
         if memory is None:
             memory = self.memory(n_rows, rows.dtype)
         until = start + n_rows
         loaded, sums = memory.rows[start:until], memory.sums[start:until]
-        place = memory.place[n_trees * start : n_trees * until].reshape(n_trees, n_rows)
+        position = memory.position[n_trees * start : n_trees * until]
+        position = position.reshape(n_trees, n_rows)
         used = self.forest.engine.layout(rows.dtype.type).columns
-        missing = load_rows(rows, first, used, loaded)
+        missing = load_rows(rows, ALL_ROWS, first, n_rows, used, loaded.reshape(-1))
         columns = None
         if memory.columns.size:
-            n_padded = -(-n_rows // BLOCK_UNIT) * BLOCK_UNIT
-            columns = memory.columns[: len(used) * n_padded].reshape(-1, n_padded)
+            n_padded, n_columns = padded(n_rows), loaded.shape[1]
+            columns = memory.columns[: n_columns * n_padded].reshape(-1, n_padded)
         else:
             # Fetched from the system now: all steps then take as long as the first.
-            place[:] = 0
-        sums[:] = self.start
-        levels = np.zeros(n_trees, dtype=np.int64)
+            position[:] = 0
+        sums[:] = self.initial_sums
         return Block(
             first,
             loaded,
             bool(missing),
             columns,
             memory.answers,
-            place,
+            position,
             sums,
-            levels,
+            np.zeros(n_trees, dtype=np.int64),
             np.zeros(n_trees, dtype=bool),
             np.zeros(n_trees, dtype=bool),
         )
 
     def advance(self, block: Block, n_steps: int) -> None:
-        """Take a block of rows to the state after `n_steps` of the order."""
-        from spinney.runtime.steps.bitslice_kernels import load_columns, step_sliced
-        from spinney.runtime.steps.step_kernels import step_block
+        """Take a block of rows to the state after `n_steps` of the order.
 
-        arguments = self.arguments(block.rows.dtype.type)
+        Parameters
+        ----------
+        block : Block
+            The rows. Updated.
+        n_steps : int
+            Number of steps in all, no fewer than it has taken.
+        """
+        trees = self.trees(block.rows.dtype.type)
         steps = self.order[block.n_steps : n_steps]
         before = block.levels
-        after = before + np.bincount(steps, minlength=self.forest.n_trees)
+        after = before + np.bincount(steps, minlength=len(before))
         n_walked = len(steps)
-        slices = self.slices(block.rows.dtype.type)
-        if slices is not None and block.columns is not None:
-            # Slicing takes as long for few rows as for the next multiple of a unit.
-            in_use = len(block.rows) / block.columns.shape[1]
-            n_sliced, n_new, n_walked = slices.choose(
-                before, after, in_use, block.is_sliced
-            )
-            if n_new and not block.is_turned:
-                load_columns(block.rows, block.columns)
-                block.is_turned = True
-            # All questions are asked at once if most trees are about to be sliced.
-            if 2 * n_new > len(block.is_known):
-                is_new = block.is_sliced & ~block.is_known & (after > before)
-                layout = self.forest.engine.layout(block.rows.dtype.type)
-                find_codes(
-                    block.columns, len(block.rows), layout.forms, is_new, block.place
-                )
-                block.is_known |= is_new
-            if n_sliced:
-                step_sliced(
-                    block.columns,
-                    slices.sliced,
-                    slices.categories,
-                    slices.paths,
-                    *arguments[-2:],
-                    before,
-                    after,
-                    block.is_sliced,
-                    block.is_known,
-                    block.answers,
-                    block.place,
-                    block.sums,
-                )
+        if block.columns is not None:
+            n_walked = self._advance_bitsliced(block, trees, after)
         if n_walked:
             step_block(
                 block.rows,
                 block.missing,
-                *arguments,
+                trees,
                 before,
                 after,
-                block.is_sliced,
-                block.place,
+                block.is_bitsliced,
+                block.position,
                 block.sums,
             )
         block.levels = after
         block.n_steps = n_steps
+
+    def _advance_bitsliced(
+        self, block: Block, trees: StepTrees, after: NDArray[np.int64]
+    ) -> int:
+        """Take the steps in trees that are bitsliced; return how many are walked."""
+        assert block.columns is not None
+        dtype, before = block.rows.dtype.type, block.levels
+        bitsliced = self.bitsliced(dtype)
+        assert bitsliced is not None
+        # Bitslicing takes as long for few rows as for the next multiple of a unit.
+        in_use = len(block.rows) / block.columns.shape[1]
+        n_bitsliced, n_new, n_walked = bitsliced.choose(
+            before, after, in_use, block.is_bitsliced
+        )
+        if n_new and not block.is_transposed:
+            transpose_rows(block.rows, block.columns)
+            block.is_transposed = True
+        # All questions are evaluated at once if most trees are about to be bitsliced.
+        if 2 * n_new > len(block.is_known):
+            is_new = block.is_bitsliced & ~block.is_known & (after > before)
+            forms = self.forest.engine.layout(dtype).forms
+            n_rows = len(block.rows)
+            find_codes(block.columns, n_rows, forms, is_new, block.position)
+            block.is_known |= is_new
+        if n_bitsliced:
+            step_bitsliced(
+                block.columns,
+                bitsliced.sliced,
+                bitsliced.categories,
+                bitsliced.paths,
+                trees.table,
+                trees.output,
+                before,
+                after,
+                block.is_bitsliced,
+                block.is_known,
+                block.answers,
+                block.position,
+                block.sums,
+            )
+        return n_walked
 
     def advance_row(
         self,
         row: NDArray[np.floating],
         first: int,
         end: int,
-        place: NDArray[np.uint32],
+        position: NDArray[np.uint32],
         sums: NDArray[np.int64],
     ) -> None:
         """Take the steps `first` to `end` of the order for a single row.
@@ -302,56 +309,85 @@ class Stepper:
             The row, as in a block.
         first, end : int
             Steps; beyond the last one there are none.
-        place : ndarray of shape (n_trees,), dtype=uint32
-            Where it is in each tree. Updated.
+        position : ndarray of shape (n_trees,), dtype=uint32
+            Its node in each tree. Updated.
         sums : ndarray of shape (n_classes,), dtype=int64
             Its running sums. Updated.
         """
-        from spinney.runtime.steps.step_kernels import step_row
-
-        arguments = self.arguments(row.dtype.type)
+        dtype = row.dtype.type
+        if dtype not in self._row_arguments:
+            self._row_arguments[dtype] = self.trees(dtype).one_by_one()
+        arguments = self._row_arguments[dtype]
         end = min(end, self.n_steps)
-        step_row(row, *arguments, self.order, first, end, place, sums)
+        step_row(row, *arguments, self.order, first, end, position, sums)
 
     def winners(
         self, block: Block, rows: NDArray[np.floating], winner: NDArray[np.int64]
     ) -> None:
         """Write the winning class of each row of a block.
 
-        Rows that have come to the end of every tree get the forest's own answer: its
+        Rows that have reached a leaf of every tree get the forest's own answer: its
         rounded sums may break a tie that is one in whole numbers.
-        """
-        from spinney.runtime.steps.step_kernels import find_winners
 
+        Parameters
+        ----------
+        block : Block
+            The rows in some state.
+        rows : ndarray of shape (n_all_rows, n_features)
+            All rows, which the block is a part of.
+        winner : ndarray of shape (n_rows,), dtype=int64
+            Overwritten with class indices.
+        """
         is_close = np.empty(len(winner), dtype=bool)
-        if not find_winners(block.sums, self.sums.slack, winner, is_close):
+        if not find_winners(block.sums, self.class_sums.slack, winner, is_close):
             return
         close = np.flatnonzero(is_close)
-        complete = close[self._at_leaves(block, close)]
+        complete = close[self.is_at_leaves(block, close)]
         if len(complete):
-            raw = self.forest.engine.raw(rows[block.first + complete])
-            winner[complete] = self.forest.winners(raw)
+            winner[complete] = self.forest_winners(rows[block.first + complete])
 
-    def _at_leaves(self, block: Block, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return which of some rows of a block are at a leaf of every tree."""
+    def is_at_leaves(self, block: Block, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return which of some rows of a block are at a leaf of every tree.
+
+        Parameters
+        ----------
+        block : Block
+            Rows in some state.
+        rows : ndarray of int
+            Some of them, counted from the first of the block.
+        """
         if block.n_steps == self.n_steps:
             return np.ones(len(rows), dtype=bool)
         if ((block.levels == 0) & (self.forest.depths > 0)).any():
             return np.zeros(len(rows), dtype=bool)
         dtype = block.rows.dtype.type
-        walk, slices = self.forest.engine.layout(dtype).walk, self.slices(dtype)
-        walked = ~block.is_sliced & (block.levels > 0)
-        at = walk.root[walked, None] + block.place[np.ix_(walked, rows)]
-        column = walk.link[2 * at + 1] & walk.column_mask
-        arrived = (column == block.rows.shape[1] - 1).all(axis=0)
-        if slices is not None:
-            code = block.place[np.ix_(block.is_sliced, rows)]
-            first = slices.sliced.first_code[block.is_sliced, None]
-            level = slices.leaf_level[first + code]
-            arrived &= (level <= block.levels[block.is_sliced, None]).all(axis=0)
-        return arrived
+        walk, bitsliced = self.trees(dtype).walk, self.bitsliced(dtype)
+        walked = ~block.is_bitsliced & (block.levels > 0)
+        node = walk.root[walked, None] + block.position[np.ix_(walked, rows)]
+        column = walk.link[2 * node + 1] & walk.column_mask
+        at_leaves = (column == block.rows.shape[1] - 1).all(axis=0)
+        if bitsliced is not None:
+            code = block.position[np.ix_(block.is_bitsliced, rows)]
+            first = bitsliced.sliced.first_code[block.is_bitsliced, None]
+            level = bitsliced.leaf_level[first + code]
+            at_leaves &= (level <= block.levels[block.is_bitsliced, None]).all(axis=0)
+        return at_leaves
 
-    # ---------------------------------------------------------------- to a step
+    def is_row_at_leaves(
+        self, row: NDArray[np.floating], position: NDArray[np.uint32]
+    ) -> bool:
+        """Return whether a single row is at a leaf of every tree.
+
+        Parameters
+        ----------
+        row, position
+            As for `advance_row`.
+        """
+        walk = self.trees(row.dtype.type).walk
+        column = walk.link[2 * (walk.root + position) + 1] & walk.column_mask
+        return bool((column == len(row) - 1).all())
+
+    # ---------------------------------------------------------------- all rows
 
     def sums_after(
         self, rows: NDArray[np.floating], n_steps: int, n_jobs: int | None
@@ -361,13 +397,13 @@ class Stepper:
         Parameters
         ----------
         rows : ndarray of shape (n_rows, n_features)
-            Rows as the forest's engine makes them.
+            Rows.
         n_steps : int
             Steps to take.
         n_jobs : int or None
             Number of threads; None means one, -1 all cores.
         """
-        sums = np.empty((len(rows), self.sums.n_classes), dtype=np.int64)
+        sums = np.empty((len(rows), self.class_sums.n_classes), dtype=np.int64)
 
         def evaluate(start: int, end: int) -> None:
             for block in self._stepped(rows, start, end, n_steps):
@@ -395,13 +431,38 @@ class Stepper:
         in_threads(evaluate, len(rows), threads_for(len(rows), n_jobs))
         return winner
 
+    def forest_winners(
+        self, rows: NDArray[np.floating], n_jobs: int | None = None
+    ) -> NDArray[np.integer]:
+        """Return the winning class of all rows by the forest's own evaluation.
+
+        Parameters
+        ----------
+        rows, n_jobs
+            As for `sums_after`.
+        """
+        return self.forest.winners(self.forest.engine.raw(rows, n_jobs))
+
+    def forest_probabilities(
+        self, rows: NDArray[np.floating], n_jobs: int | None = None
+    ) -> NDArray[np.floating]:
+        """Return the class probabilities by the forest's own evaluation.
+
+        Parameters
+        ----------
+        rows, n_jobs
+            As for `sums_after`.
+        """
+        raw = self.forest.engine.raw(rows, n_jobs)
+        return self.class_sums.probabilities_of_raw(raw)
+
     def _stepped(
         self, rows: NDArray[np.floating], start: int, end: int, n_steps: int
     ) -> Iterator[Block]:
         """Yield the rows from `start` to `end` in blocks, `n_steps` taken."""
         block_rows = self.block_rows
-        if self.slices(rows.dtype.type) is not None:
-            block_rows = BLOCK_ROWS_OF_SLICES
+        if self.bitsliced(rows.dtype.type) is not None:
+            block_rows = BLOCK_ROWS_OF_BITSLICES
         block_rows = min(block_rows, end - start)
         memory = self.memory(block_rows, rows.dtype)
         for first in range(start, end, block_rows):
@@ -410,23 +471,28 @@ class Stepper:
             yield block
 
 
-def nodes_by_place(forest: Forest, layout: Layout) -> NDArray[np.int64]:
-    """Return the node that lies at each place of a layout.
+def padded(n_rows: int) -> int:
+    """Return the next multiple of the rows that are bitsliced in one step."""
+    return -(-n_rows // BLOCK_UNIT) * BLOCK_UNIT
 
-    A place that is left empty has node 0.
+
+def node_at_index(forest: Forest, layout: Layout) -> NDArray[np.int64]:
+    """Return the node of the forest that each index of a layout holds.
+
+    An index that is left empty has node 0.
     """
     walk = layout.walk
     node_of = np.zeros(len(walk.link) // 2, dtype=np.int64)
     node = forest.tree_offsets[:-1]
-    place = walk.root.astype(np.int64)
-    root = place
+    index = walk.root.astype(np.int64)
+    root = index
     while node.size:
-        node_of[place] = node
+        node_of[index] = node
         inner = forest.feature[node] >= 0
-        node, place, root = node[inner], place[inner], root[inner]
-        link = walk.link[2 * place + 1].astype(np.int64)
+        node, index, root = node[inner], index[inner], root[inner]
+        link = walk.link[2 * index + 1].astype(np.int64)
         child = root + (link >> int(walk.child_shift))
         node = np.concatenate([forest.left[node], forest.right[node]]).astype(np.int64)
-        place = np.concatenate([child, child + 1])
+        index = np.concatenate([child, child + 1])
         root = np.concatenate([root, root])
     return node_of

@@ -1,280 +1,200 @@
-"""Kernels that step through trees and can be left after any step.
+"""Kernels that walk trees level by level and can be left after any step.
 
-They walk the layout of the runtime (`spinney.runtime.layout`): a place holds a
-threshold and a link, the two children of a node lie side by side, and a leaf is its own
-left child. Where a row is in a tree is one number, its place counted from the root.
-
-The same rules as in the runtime apply: validated, C-contiguous arrays, no fastmath
-(NaN must go where the node says), unsigned indices, and one file for kernels that call
-one another.
+They walk the layout of the runtime (`spinney.runtime.layout`) with the kernels of
+`spinney.runtime.walk_kernels`. A row's position in a tree is one number: its node,
+counted from the root. The same rules apply as there: validated, C-contiguous arrays, no
+fastmath (NaN must go where the node says) and unsigned indices.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.forest.nodes import ZERO_BAND
-from spinney.runtime.bitslicing import CATEGORICAL, MISSING_LEFT, ZERO_IS_MISSING
+from spinney.runtime.bitslicing import CATEGORICAL
 from spinney.runtime.kernel_cache import kernel
+from spinney.runtime.layout import Categories, Walk
+from spinney.runtime.walk_kernels import goes_right, walk_levels
 
 u = np.uint64
 
 Counts = NDArray[np.int64]
-Places = NDArray[np.uint32]
+Positions = NDArray[np.uint32]
 
-# Levels walked by all rows before those that have come to a leaf are left out, and
-# levels between one look for such rows and the next.
-DENSE_LEVELS = 12
-SPARSE_LEVELS = 4
+# Levels walked by all rows before those that have reached a leaf are left out, and
+# levels walked between looking for such rows.
+FIRST_LEVELS = 12
+MORE_LEVELS = 4
 
 
-@kernel
-def load_rows(X: NDArray[Any], first: int, columns: Counts, rows: NDArray[Any]) -> bool:
-    """Copy the columns in use of some rows; tell whether there is a NaN among them.
+class StepTrees(NamedTuple):
+    """All that the kernels need to know of a forest."""
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_all_rows, n_features)
-        Rows.
-    first : int
-        The first row to copy.
-    columns : ndarray of shape (n_columns,)
-        The columns in use.
-    rows : ndarray of shape (n_rows, n_columns + 1)
-        Overwritten. The last column, which leaves look at, is minus infinity.
-    """
-    n_columns = columns.shape[0]
-    any_nan = False
-    for r in range(rows.shape[0]):
-        for c in range(n_columns):
-            x = X[first + r, columns[c]]
-            rows[r, c] = x
-            any_nan |= x != x
-        rows[r, n_columns] = -np.inf
-    return any_nan
+    walk: Walk
+    categories: Categories
+    table: Counts  # what each node adds, relative to the root of its tree
+    output: Counts  # per tree: the class that it adds to, or -1 for all
+
+    def one_by_one(self) -> tuple[Any, ...]:
+        """Return the arrays as `step_row` takes them."""
+        return (*self.walk, *self.categories, self.table, self.output)
 
 
 @kernel
-def _goes_right(
-    x: float,
-    threshold: float,
-    kind: int,
-    words: NDArray[np.uint32],
-    start: int,
-    end: int,
-    rule: int,
-) -> bool:
-    """Whether `x` goes right at a node of any kind."""
-    if x != x or (kind & ZERO_IS_MISSING != 0 and abs(x) <= ZERO_BAND):
-        return kind & MISSING_LEFT == 0
-    if kind & CATEGORICAL == 0:
-        return x > threshold
-    # Categories are members of `words[start:end]`; see `Forest.category_rule`.
-    if rule == 2 and x != np.floor(x):
-        return True
-    category = np.trunc(x) if rule == 0 else np.floor(x)
-    if not (category >= 0 and category < 32.0 * (end - start)):
-        return True
-    code = np.int64(category)
-    word = np.int64(words[start + (code >> 5)])
-    return (word >> (code & 31)) & 1 == 0
-
-
-@kernel
-def _step_special(
-    row: NDArray[Any],
-    root: Any,
-    place: Any,
-    threshold: NDArray[Any],
-    link: NDArray[Any],
-    payload: NDArray[Any],
-    kinds: NDArray[np.uint8],
-    shift: int,
-    mask: int,
-    offsets: Counts,
-    words: NDArray[np.uint32],
-    rule: int,
-) -> Any:
-    """Return the place after one step from an inner node of any kind."""
-    at = root + place
-    start, end = 0, 0
-    if kinds[at] & CATEGORICAL != 0:
-        which = payload[u(2) * at]
-        start, end = offsets[which], offsets[which + 1]
-    word = u(link[u(2) * at + u(1)])
-    right = _goes_right(
-        row[word & mask], threshold[u(2) * at], kinds[at], words, start, end, rule
-    )
-    return (word >> shift) + u(right)
-
-
-@kernel
-def _walk_dense(
+def _next_node(
     rows: NDArray[Any],
+    start: Any,
     missing: bool,
     threshold: NDArray[Any],
     link: NDArray[Any],
-    shift: int,
-    mask: int,
-    n_levels: int,
-    place: Places,
-) -> None:
-    """Take all rows some levels down a tree of plain comparisons, eight at a time.
+    node: Any,
+    shift: Any,
+    mask: Any,
+) -> Any:
+    """Return the child of a node that a row goes to, a leaf again if it is at one.
 
-    Eight independent walks hide one another's waiting for memory. `threshold` and
-    `link` begin at the root of the tree.
+    Plain comparisons only. The row begins at `start` in `rows`; `missing` tells whether
+    any row has a NaN. The child is counted from the root.
     """
     one, two = u(1), u(2)
-    n_rows = place.shape[0]
-    stride = u(rows.shape[1])
-    flat = rows.reshape(rows.shape[0] * rows.shape[1])
-    missing_bit = shift - one
-    n_eights = n_rows // 8 * 8 if n_levels > 1 and not missing else 0
-    for k in range(0, n_eights, 8):
-        s0 = u(k) * stride
-        s1, s2, s3 = s0 + stride, s0 + two * stride, s0 + u(3) * stride
-        s4, s5, s6 = s0 + u(4) * stride, s0 + u(5) * stride, s0 + u(6) * stride
-        s7 = s0 + u(7) * stride
-        i0, i1, i2, i3 = u(place[k]), u(place[k + 1]), u(place[k + 2]), u(place[k + 3])
-        i4, i5, i6 = u(place[k + 4]), u(place[k + 5]), u(place[k + 6])
-        i7 = u(place[k + 7])
-        for _ in range(n_levels):
-            w0, w1 = u(link[two * i0 + one]), u(link[two * i1 + one])
-            w2, w3 = u(link[two * i2 + one]), u(link[two * i3 + one])
-            w4, w5 = u(link[two * i4 + one]), u(link[two * i5 + one])
-            w6, w7 = u(link[two * i6 + one]), u(link[two * i7 + one])
-            i0 = (w0 >> shift) + u(flat[s0 + (w0 & mask)] > threshold[two * i0])
-            i1 = (w1 >> shift) + u(flat[s1 + (w1 & mask)] > threshold[two * i1])
-            i2 = (w2 >> shift) + u(flat[s2 + (w2 & mask)] > threshold[two * i2])
-            i3 = (w3 >> shift) + u(flat[s3 + (w3 & mask)] > threshold[two * i3])
-            i4 = (w4 >> shift) + u(flat[s4 + (w4 & mask)] > threshold[two * i4])
-            i5 = (w5 >> shift) + u(flat[s5 + (w5 & mask)] > threshold[two * i5])
-            i6 = (w6 >> shift) + u(flat[s6 + (w6 & mask)] > threshold[two * i6])
-            i7 = (w7 >> shift) + u(flat[s7 + (w7 & mask)] > threshold[two * i7])
-        place[k], place[k + 1], place[k + 2], place[k + 3] = i0, i1, i2, i3
-        place[k + 4], place[k + 5], place[k + 6], place[k + 7] = i4, i5, i6, i7
-    # One level, the last rows, and rows with missing values: level by level.
-    for _ in range(n_levels):
-        for r in range(n_eights, n_rows):
-            i = u(place[r])
-            w = u(link[two * i + one])
-            x = flat[u(r) * stride + (w & mask)]
-            right = u(x > threshold[two * i])
-            if missing:
-                right |= u(x != x) & ~(w >> missing_bit) & one
-            place[r] = (w >> shift) + right
+    word = u(link[two * node + one])
+    x = rows[start + (word & mask)]
+    child = (word >> shift) + u(x > threshold[two * node])
+    if missing:
+        child += u(x != x) & ~(word >> (shift - one)) & one
+    return child
 
 
 @kernel
-def _walk_sparse(
+def _walk_plain(
     rows: NDArray[Any],
-    threshold: NDArray[Any],
-    link: NDArray[Any],
-    shift: int,
-    mask: int,
+    stride: Any,
+    missing: bool,
+    walk: Walk,
+    tree: int,
+    level: int,
     n_levels: int,
-    active: Places,
-    place: Places,
+    active: Positions,
+    node: Positions,
 ) -> None:
-    """Take the rows that are not at a leaf yet some levels down a tree."""
+    """Take all rows some levels further down a tree of plain comparisons.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows * stride,)
+        The rows, one after another.
+    stride : uint64
+        Length of a row.
+    missing : bool
+        Whether there may be a NaN among them.
+    walk : Walk
+        The trees.
+    tree : int
+        Which of them.
+    level, n_levels : int
+        Levels walked so far, and still to walk.
+    active : scratch of shape at least (n_rows + 8,), dtype=uint32
+    node : ndarray of shape (n_rows,), dtype=uint32
+        Where each row is. Updated.
+    """
     one, two = u(1), u(2)
-    leaf_column = u(rows.shape[1] - 1)
-    missing_bit = shift - one
-    n_active: int = place.shape[0]
+    root = walk.root[tree]
+    shift, mask = walk.child_shift, walk.column_mask
+    link = walk.link[two * root :]
+    if n_levels == 1:
+        # Eight rows at a time do not pay for a single level.
+        threshold = walk.threshold[two * root :]
+        for r in range(u(node.shape[0])):
+            i = u(node[r])
+            node[r] = _next_node(
+                rows, r * stride, missing, threshold, link, i, shift, mask
+            )
+        return
+    n_active: int = node.shape[0]
     for r in range(n_active):
         active[r] = r
-    level = 0
-    while level < n_levels:
+    # Rows reach a leaf early in deep trees, hardly ever in shallow ones.
+    n_next = min(n_levels, max(0, FIRST_LEVELS - level))
+    leaf_column = stride - one
+    while True:
+        if n_next > 0:
+            for k in range(n_active, (n_active + 7) // 8 * 8):
+                active[k] = active[n_active - 1]
+            walk_levels(
+                rows, stride, walk, root, n_next, missing, active, n_active, node
+            )
+        n_levels -= n_next
+        if n_levels == 0:
+            return
+        # Keep the rows that are not at a leaf, without a branch.
         kept = 0
         for k in range(n_active):
             r = active[k]
             active[kept] = r
-            column = u(link[two * u(place[r]) + one]) & mask
-            kept += int(column != leaf_column)
+            kept += int(u(link[two * u(node[r]) + one]) & mask != leaf_column)
         n_active = kept
         if n_active == 0:
             return
-        for _ in range(min(SPARSE_LEVELS, n_levels - level)):
-            for k in range(n_active):
-                r = active[k]
-                i = u(place[r])
-                w = u(link[two * i + one])
-                x = rows[r, w & mask]
-                right = u(x > threshold[two * i])
-                right |= u(x != x) & ~(w >> missing_bit) & one
-                place[r] = (w >> shift) + right
-        level += SPARSE_LEVELS
+        n_next = min(n_levels, MORE_LEVELS)
 
 
 @kernel
 def _walk_special(
     rows: NDArray[Any],
-    root: int,
-    threshold: NDArray[Any],
-    link: NDArray[Any],
-    payload: NDArray[Any],
-    kinds: NDArray[np.uint8],
-    shift: int,
-    mask: int,
-    offsets: Counts,
-    words: NDArray[np.uint32],
-    rule: int,
+    stride: Any,
+    walk: Walk,
+    categories: Categories,
+    tree: int,
     n_levels: int,
-    place: Places,
+    node: Positions,
 ) -> None:
-    """Take all rows some levels down a tree with nodes of any kind."""
-    leaf_column = u(rows.shape[1] - 1)
-    for r in range(place.shape[0]):
-        here: Any = u(place[r])
+    """Take all rows some levels further down a tree with nodes of any kind."""
+    one, two = u(1), u(2)
+    root = walk.root[tree]
+    threshold, links, payloads = walk.threshold, walk.link, walk.payload
+    kinds, shift, mask = walk.kind, walk.child_shift, walk.column_mask
+    offsets, words, rule = categories.offsets, categories.words, categories.rule
+    leaf_column = stride - one
+    for r in range(u(node.shape[0])):
+        here: Any = root + u(node[r])
         for _ in range(n_levels):
-            if u(link[u(2) * (root + here) + u(1)]) & mask == leaf_column:
+            link = u(links[two * here + one])
+            column = link & mask
+            if column == leaf_column:
                 break
-            here = _step_special(
-                rows[r],
-                root,
-                here,
-                threshold,
-                link,
-                payload,
-                kinds,
-                shift,
-                mask,
-                offsets,
+            start, end = 0, 0
+            if kinds[here] & CATEGORICAL != 0:
+                which = payloads[two * here]
+                start, end = offsets[which], offsets[which + 1]
+            right = goes_right(
+                rows[r * stride + column],
+                threshold[two * here],
+                kinds[here],
                 words,
+                start,
+                end,
                 rule,
             )
-        place[r] = here
+            here = root + (link >> shift) + u(right)
+        node[r] = here - root
 
 
 @kernel
 def step_block(
     rows: NDArray[Any],
     missing: bool,
-    threshold: NDArray[Any],
-    link: NDArray[Any],
-    payload: NDArray[Any],
-    kinds: NDArray[np.uint8],
-    is_special: bool,
-    roots: NDArray[np.uint64],
-    shift: int,
-    mask: int,
-    offsets: Counts,
-    words: NDArray[np.uint32],
-    rule: int,
-    table: Counts,
-    output: Counts,
+    trees: StepTrees,
     before: Counts,
     after: Counts,
-    is_sliced: NDArray[np.bool_],
-    place: Places,
+    is_bitsliced: NDArray[np.bool_],
+    position: Positions,
     sums: Counts,
 ) -> None:
     """Take a block of rows from one state of the forest to a later one.
 
-    In between nobody asks, so all steps of a tree are taken at once.
+    No answer is needed in between, so all steps of a tree are taken at once.
 
     Parameters
     ----------
@@ -282,70 +202,46 @@ def step_block(
         As `load_rows` writes them.
     missing : bool
         Whether there may be a NaN among them.
-    threshold, link, payload, kinds, is_special, roots, shift, mask
-        Parts of `Walk`.
-    offsets, words, rule
-        Parts of `Categories`.
-    table : ndarray of shape (n_places, n_values)
-        What each node adds, relative to the root of its tree.
-    output : ndarray of shape (n_trees,)
-        The class that a tree adds to, or -1 for all.
+    trees : StepTrees
+        The forest.
     before, after : ndarray of shape (n_trees,)
         Steps taken in each tree, in the one state and in the other.
-    is_sliced : ndarray of shape (n_trees,), dtype=bool
-        Trees to leave as they are; see `slice_kernels`.
-    place : ndarray of shape (n_trees, n_rows), dtype=uint32
-        Where each row is in each tree; anything in a tree without steps so far.
-        Updated.
+    is_bitsliced : ndarray of shape (n_trees,), dtype=bool
+        Trees to leave as they are; see `bitslice_kernels`.
+    position : ndarray of shape (n_trees, n_rows), dtype=uint32
+        Node of each row in each tree; anything in a tree without steps so far. Updated.
     sums : ndarray of shape (n_rows, n_classes)
         Running sums. Updated.
     """
     n_rows = rows.shape[0]
+    stride = u(rows.shape[1])
+    flat = rows.reshape(-1)
+    walk, categories = trees.walk, trees.categories
     old = np.empty(n_rows, dtype=np.uint32)
-    active = np.empty(n_rows, dtype=np.uint32)
-    for t in range(roots.shape[0]):
-        n_levels = after[t] - before[t]
-        if n_levels <= 0 or is_sliced[t]:
+    active = np.empty(n_rows + 8, dtype=np.uint32)
+    for t in range(after.shape[0]):
+        level, n_levels = before[t], after[t] - before[t]
+        if n_levels <= 0 or is_bitsliced[t]:
             continue
-        root = roots[t]
-        here = place[t]
-        if before[t] > 0:
-            old[:] = here
+        node = position[t]
+        if level > 0:
+            old[:] = node
         else:
-            here[:] = 0
-        if is_special:
-            _walk_special(
-                rows,
-                root,
-                threshold,
-                link,
-                payload,
-                kinds,
-                shift,
-                mask,
-                offsets,
-                words,
-                rule,
-                n_levels,
-                here,
-            )
+            node[:] = 0
+        if walk.is_special:
+            _walk_special(flat, stride, walk, categories, t, n_levels, node)
         else:
-            # Rows come to a leaf early in deep trees, hardly ever in shallow ones.
-            dense = min(n_levels, max(0, DENSE_LEVELS - before[t]))
-            from_root = threshold[u(2) * root :], link[u(2) * root :]
-            _walk_dense(rows, missing, *from_root, shift, mask, dense, here)
-            if n_levels > dense:
-                more = n_levels - dense
-                _walk_sparse(rows, *from_root, shift, mask, more, active, here)
-        if before[t] > 0:
-            _update(table[root:], output[t], old, here, sums)
+            _walk_plain(flat, stride, missing, walk, t, level, n_levels, active, node)
+        table = trees.table[walk.root[t] :]
+        if level > 0:
+            _update(table, trees.output[t], old, node, sums)
         else:
-            _add(table[root:], output[t], here, sums)
+            _add(table, trees.output[t], node, sums)
 
 
 @kernel
-def _add(table: Counts, output: int, new: Places, sums: Counts) -> None:
-    """Add what the first places after the root do."""
+def _add(table: Counts, output: int, new: Positions, sums: Counts) -> None:
+    """Add what the nodes of a tree do that has taken its first steps."""
     n_rows, n_classes = sums.shape
     if output >= 0:
         for r in range(n_rows):
@@ -364,8 +260,10 @@ def _add(table: Counts, output: int, new: Places, sums: Counts) -> None:
 
 
 @kernel
-def _update(table: Counts, output: int, old: Places, new: Places, sums: Counts) -> None:
-    """Take back what the old places have added and add what the new ones do."""
+def _update(
+    table: Counts, output: int, old: Positions, new: Positions, sums: Counts
+) -> None:
+    """Take back what the old nodes have added and add what the new ones do."""
     n_rows, n_classes = sums.shape
     if output >= 0:
         for r in range(n_rows):
@@ -391,20 +289,21 @@ def step_row(
     threshold: NDArray[Any],
     link: NDArray[Any],
     payload: NDArray[Any],
-    kinds: NDArray[np.uint8],
+    kind: NDArray[np.uint8],
+    root: NDArray[np.uint64],
+    depth: Counts,
+    child_shift: Any,
+    column_mask: Any,
     is_special: bool,
-    roots: NDArray[np.uint64],
-    shift: int,
-    mask: int,
-    offsets: Counts,
-    words: NDArray[np.uint32],
+    set_offsets: Counts,
+    set_words: NDArray[np.uint32],
     rule: int,
     table: Counts,
     output: Counts,
     order: Counts,
     first: int,
     end: int,
-    place: Places,
+    position: Positions,
     sums: Counts,
 ) -> None:
     """Take the steps `first` to `end` of an order for one row.
@@ -413,59 +312,51 @@ def step_row(
     ----------
     row : ndarray of shape (n_columns + 1,)
         A row as `load_rows` writes it.
-    threshold, link, payload, kinds, is_special, roots, shift, mask
-        Parts of `Walk`.
-    offsets, words, rule
-        Parts of `Categories`.
+    threshold, link, payload, kind, root, depth, child_shift, column_mask, is_special
+        `Walk`, field by field: to hand over a tuple of arrays takes longer than a step.
+    set_offsets, set_words, rule
+        `Categories`.
     table, output
-        As for `step_block`.
+        The rest of `StepTrees`.
     order : ndarray of shape (n_steps,)
         Tree to step in.
     first, end : int
         Steps to take.
-    place : ndarray of shape (n_trees,), dtype=uint32
-        Where the row is in each tree. Updated.
+    position : ndarray of shape (n_trees,), dtype=uint32
+        Node of the row in each tree. Updated.
     sums : ndarray of shape (n_classes,)
         Running sums. Updated.
     """
-    one, two = u(1), u(2)
-    leaf_column = u(row.shape[0] - 1)
-    missing_bit = shift - one
+    stride = u(row.shape[0])
+    walk = Walk(
+        threshold,
+        link,
+        payload,
+        kind,
+        root,
+        depth,
+        child_shift,
+        column_mask,
+        is_special,
+    )
+    categories = Categories(set_offsets, set_words, rule)
     for k in range(first, end):
         t = order[k]
-        root = roots[t]
-        old = u(place[t])
-        at = root + old
-        word = u(link[two * at + one])
-        if word & mask == leaf_column:
-            continue
-        new: Any = old
+        old = root[t] + u(position[t])
         if is_special:
-            new = _step_special(
-                row,
-                root,
-                old,
-                threshold,
-                link,
-                payload,
-                kinds,
-                shift,
-                mask,
-                offsets,
-                words,
-                rule,
-            )
+            _walk_special(row, stride, walk, categories, t, 1, position[t : t + 1])
         else:
-            x = row[word & mask]
-            right = u(x > threshold[two * at])
-            right |= u(x != x) & ~(word >> missing_bit) & one
-            new = (word >> shift) + right
-        place[t] = new
+            position[t] = _next_node(
+                row, u(0), True, threshold, link, old, child_shift, column_mask
+            )
+        new = root[t] + u(position[t])
+        if new == old:
+            continue
         if output[t] >= 0:
-            sums[output[t]] += table[root + new, 0] - table[at, 0]
+            sums[output[t]] += table[new, 0] - table[old, 0]
         else:
             for c in range(sums.shape[0]):
-                sums[c] += table[root + new, c] - table[at, c]
+                sums[c] += table[new, c] - table[old, c]
 
 
 @kernel
@@ -493,7 +384,7 @@ def find_winners(
     any_close = False
     least = np.iinfo(np.int64).min // 2
     for r in range(sums.shape[0]):
-        # Without branches: which class is ahead is anyone's guess.
+        # Without branches: which class is ahead cannot be predicted.
         first, best, second = 0, sums[r, 0], least
         for c in range(1, sums.shape[1]):
             value = sums[r, c]
