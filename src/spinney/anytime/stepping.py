@@ -12,8 +12,8 @@ from spinney.anytime.blocks import Block, Memory
 from spinney.anytime.slices import Slices
 from spinney.anytime.sums import ClassSums, class_sums
 from spinney.forest import Forest
+from spinney.runtime.batch_kernels import BLOCK_UNIT, MIN_BLOCK_ROWS, find_codes
 from spinney.runtime.engine import in_threads, threads_for
-from spinney.runtime.kernels import BLOCK_UNIT, MIN_BLOCK_ROWS, find_codes
 from spinney.runtime.layout import Layout
 from spinney.runtime.simd import WORD
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spinney.forest.links import CLOSE
 from spinney.forest.rows import as_rows, refuse_shuffled_columns
-from spinney.runtime.kernels import (
+from spinney.runtime.batch_kernels import (
     ANSWER_BYTES,
     BLOCK_BYTES,
     BLOCK_ROWS,

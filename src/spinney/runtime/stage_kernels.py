@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.runtime.batch_kernels import add_trees
 from spinney.runtime.bitslicing import Program
 from spinney.runtime.kernel_cache import kernel
-from spinney.runtime.kernels import add_trees
 from spinney.runtime.layout import Categories, Forms, Walk
 from spinney.runtime.row_kernels import finish_block, settle_block
 

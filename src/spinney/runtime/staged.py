@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
 from spinney.runtime.engine import (
     Engine,
     RowPredictor,
@@ -18,7 +19,6 @@ from spinney.runtime.engine import (
     rows_per_block,
     threads_for,
 )
-from spinney.runtime.kernels import MIN_BLOCK_ROWS
 from spinney.runtime.row_kernels import (
     BETWEEN,
     BY_COUNT,
