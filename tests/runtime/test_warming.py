@@ -19,11 +19,11 @@ SCRIPT = """
 import numpy as np
 import strategies
 from spinney.runtime.early_exit import Policy, scoring_forest
-from spinney.runtime import ExitRule, building, kernels, row_kernels, warm_up
+from spinney.runtime import ExitRule, batch_kernels, building, row_kernels, warm_up
 
 kernels_by_name = {
     name: one
-    for module in (building, kernels, row_kernels)
+    for module in (building, batch_kernels, row_kernels)
     for name, one in vars(module).items()
     if hasattr(one, "signatures")
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
 from spinney.runtime.engine import (
     Engine,
     RowPredictor,
@@ -18,16 +19,16 @@ from spinney.runtime.engine import (
     rows_per_block,
     threads_for,
 )
-from spinney.runtime.kernels import MIN_BLOCK_ROWS
 from spinney.runtime.row_kernels import (
     BETWEEN,
     BY_COUNT,
     BY_LEAD,
     BY_MARGIN,
+    ExitArguments,
     early_class_of_row,
     settle_rows,
 )
-from spinney.runtime.stage_kernels import Stage, Stages, ask_stages, join_stages
+from spinney.runtime.stage_kernels import Stage, Stages, evaluate_stages, join_stages
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
@@ -161,6 +162,7 @@ class StagedEngine:
         self.forest = forest
         self.rule = rule
         self._ends = (float(positive_from), float(tolerance))
+        self._exit_arguments = ExitArguments(rule.checks, *rule.arrays, *self._ends)
         self._start = forest.base_score.astype(np.float64)
         self._steps = [0, *rule.checks.tolist(), forest.n_trees]
         self._stages: dict[type, Stages] = {}
@@ -242,7 +244,6 @@ class StagedEngine:
         counts: NDArray[np.int32],
     ) -> None:
         """Answer the rows of one thread."""
-        rule = self.rule
         dtype = rows.dtype.type
         by_row = self.forest.engine.row_arguments(dtype)
         if len(rows) < MIN_BLOCK_ROWS and by_row is not None:
@@ -252,14 +253,12 @@ class StagedEngine:
         else:
             place = np.empty(len(rows), dtype=np.int64)
             totals = np.empty((len(rows), len(self._start)))
-            k, n_left = ask_stages(
+            k, n_left = evaluate_stages(
                 rows,
                 self._stages_for(dtype),
                 0 if by_row is None else MIN_BLOCK_ROWS,
+                *self._exit_arguments,
                 self._start,
-                rule.checks,
-                *rule.arrays,
-                *self._ends,
                 totals,
                 place,
                 classes,
@@ -268,12 +267,10 @@ class StagedEngine:
         if by_row is not None and n_left > 0:
             settle_rows(
                 rows,
-                *by_row[:-1],
-                totals[:n_left],
+                *by_row,
+                *self._exit_arguments,
                 k,
-                rule.checks,
-                *rule.arrays,
-                *self._ends,
+                totals[:n_left],
                 place[:n_left],
                 classes,
                 counts,
@@ -291,17 +288,15 @@ class StagedEngine:
         answer : callable
             Answers rows that the quick way does not take.
         """
-        whole, rule = self.forest.engine, self.rule
+        whole = self.forest.engine
         arguments = {}
         for dtype in whole.dtypes_of_single_rows():
             by_row = whole.row_arguments(dtype)
             if by_row is not None:
                 arguments[np.dtype(dtype)] = (
-                    *by_row[:-1],
+                    *by_row,
+                    *self._exit_arguments,
                     self._start,
-                    rule.checks,
-                    *rule.arrays,
-                    *self._ends,
                 )
         return RowPredictor(
             self.forest.n_features, labels, early_class_of_row, arguments, answer

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from spinney.forest import Forest
-from spinney.runtime.kernels import MIN_BLOCK_ROWS
+from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
 from spinney.runtime.staged import ExitRule, StagedEngine
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.forest import Forest
+from spinney.runtime.batch_kernels import BLOCK_UNIT, MIN_BLOCK_ROWS, find_codes
 from spinney.runtime.engine import in_threads, threads_for
-from spinney.runtime.kernels import BLOCK_UNIT, MIN_BLOCK_ROWS, find_codes
 from spinney.runtime.layout import Layout
 from spinney.runtime.loading import ALL_ROWS, load_rows
 from spinney.runtime.simd import WORD
