@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.runtime.bitslice_kernels import payloads_of_planes
 from spinney.runtime.bitslicing import CATEGORICAL, MISSING_LEFT, Sliced
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.layout import Categories, Walk
@@ -23,8 +24,6 @@ from spinney.runtime.loading import find_windows, load_columns
 from spinney.runtime.simd import (
     STRIDE,
     WORD,
-    codes_of_8_planes,
-    codes_of_16_planes,
     exceeding,
     exceeding_or_missing,
     split_words,
@@ -257,17 +256,6 @@ def _split_down(
 
 
 @kernel
-def _codes_of_planes(planes: Words, n_planes: int, n_words: int, codes: Codes) -> None:
-    """Write the code of every row, whose bits lie in the planes."""
-    size = u(n_words)
-    for w in range(size):
-        if n_planes <= 8:
-            codes_of_8_planes(planes, w, size, codes, u(WORD) * w, 0)
-        else:
-            codes_of_16_planes(planes, w, size, codes, u(WORD) * w, 0)
-
-
-@kernel
 def _list_changes(
     paths: LeafPaths, tree: int, before: int, after: int, table: Counts, change: Counts
 ) -> None:
@@ -378,7 +366,7 @@ def step_bitsliced(
                 sets,
                 planes[: n_words * (8 if n_planes <= 8 else 16)],
             )
-            _codes_of_planes(planes, n_planes, n_words, padded)
+            payloads_of_planes(0, n_planes, n_words, n_words, planes, padded, 0)
             here[:] = padded[:n_rows]
         _list_changes(paths, tree, before[tree], after[tree], table, change)
         _add_changes(change, n_values, output[tree], here, sums)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from spinney.runtime.bitslicing import CATEGORICAL
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.layout import Categories, Walk
-from spinney.runtime.walk_kernels import goes_right, walk_levels
+from spinney.runtime.walk_kernels import goes_right, next_node, walk_levels
 
 u = np.uint64
 
@@ -40,31 +40,6 @@ class StepTrees(NamedTuple):
     def one_by_one(self) -> tuple[Any, ...]:
         """Return the arrays as `step_row` takes them."""
         return (*self.walk, *self.categories, self.table, self.output)
-
-
-@kernel
-def _next_node(
-    rows: NDArray[Any],
-    start: Any,
-    missing: bool,
-    threshold: NDArray[Any],
-    link: NDArray[Any],
-    node: Any,
-    shift: Any,
-    mask: Any,
-) -> Any:
-    """Return the child of a node that a row goes to, a leaf again if it is at one.
-
-    Plain comparisons only. The row begins at `start` in `rows`; `missing` tells whether
-    any row has a NaN. The child is counted from the root.
-    """
-    one, two = u(1), u(2)
-    word = u(link[two * node + one])
-    x = rows[start + (word & mask)]
-    child = (word >> shift) + u(x > threshold[two * node])
-    if missing:
-        child += u(x != x) & ~(word >> (shift - one)) & one
-    return child
 
 
 @kernel
@@ -108,7 +83,7 @@ def _walk_plain(
         threshold = walk.threshold[two * root :]
         for r in range(u(node.shape[0])):
             i = u(node[r])
-            node[r] = _next_node(
+            node[r] = next_node(
                 rows, r * stride, missing, threshold, link, i, shift, mask
             )
         return
@@ -346,7 +321,7 @@ def step_row(
         if is_special:
             _walk_special(row, stride, walk, categories, t, 1, position[t : t + 1])
         else:
-            position[t] = _next_node(
+            position[t] = next_node(
                 row, u(0), True, threshold, link, old, child_shift, column_mask
             )
         new = root[t] + u(position[t])
