@@ -51,6 +51,7 @@ def _walk_plain(
     tree: int,
     level: int,
     n_levels: int,
+    everyone: Positions,
     active: Positions,
     node: Positions,
 ) -> None:
@@ -70,7 +71,9 @@ def _walk_plain(
         Which of them.
     level, n_levels : int
         Levels walked so far, and still to walk.
-    active : scratch of shape at least (n_rows + 8,), dtype=uint32
+    everyone : ndarray of shape (n_rows + 8,), dtype=uint32
+        The indices of all rows; the last one eight times more.
+    active : scratch of the same shape and type
     node : ndarray of shape (n_rows,), dtype=uint32
         Where each row is. Updated.
     """
@@ -88,17 +91,14 @@ def _walk_plain(
             )
         return
     n_active: int = node.shape[0]
-    for r in range(n_active):
-        active[r] = r
+    members = everyone
     # Rows reach a leaf early in deep trees, hardly ever in shallow ones.
     n_next = min(n_levels, max(0, FIRST_LEVELS - level))
     leaf_column = stride - one
     while True:
         if n_next > 0:
-            for k in range(n_active, (n_active + 7) // 8 * 8):
-                active[k] = active[n_active - 1]
             walk_levels(
-                rows, stride, walk, root, n_next, missing, active, n_active, node
+                rows, stride, walk, root, n_next, missing, members, n_active, node
             )
         n_levels -= n_next
         if n_levels == 0:
@@ -106,12 +106,14 @@ def _walk_plain(
         # Keep the rows that are not at a leaf, without a branch.
         kept = 0
         for k in range(n_active):
-            r = active[k]
+            r = members[k]
             active[kept] = r
             kept += int(u(link[two * u(node[r]) + one]) & mask != leaf_column)
-        n_active = kept
+        members, n_active = active, kept
         if n_active == 0:
             return
+        for k in range(n_active, (n_active + 7) // 8 * 8):
+            active[k] = active[n_active - 1]
         n_next = min(n_levels, MORE_LEVELS)
 
 
@@ -193,6 +195,9 @@ def step_block(
     flat = rows.reshape(-1)
     walk, categories = trees.walk, trees.categories
     old = np.empty(n_rows, dtype=np.uint32)
+    everyone = np.full(n_rows + 8, n_rows - 1, dtype=np.uint32)
+    for r in range(n_rows):
+        everyone[r] = r
     active = np.empty(n_rows + 8, dtype=np.uint32)
     for t in range(after.shape[0]):
         level, n_levels = before[t], after[t] - before[t]
@@ -206,7 +211,18 @@ def step_block(
         if walk.is_special:
             _walk_special(flat, stride, walk, categories, t, n_levels, node)
         else:
-            _walk_plain(flat, stride, missing, walk, t, level, n_levels, active, node)
+            _walk_plain(
+                flat,
+                stride,
+                missing,
+                walk,
+                t,
+                level,
+                n_levels,
+                everyone,
+                active,
+                node,
+            )
         table = trees.table[walk.root[t] :]
         if level > 0:
             _update(table, trees.output[t], old, node, sums)
