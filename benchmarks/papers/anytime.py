@@ -25,11 +25,10 @@ from benchmarks import data
 from benchmarks.papers import page
 from benchmarks.papers.drawing import save_figure, start_drawing
 from spinney import Forest, read_model
-from spinney.anytime import AnytimeForestClassifier, classifier, racing
-from spinney.anytime.orders import ORDERS, OrderingRows, make_order
-from spinney.anytime.search import best_order
-from spinney.anytime.states import optimal_steps, table_of_states
-from spinney.anytime.stepping import Stepper
+from spinney.anytime import AnytimeForestClassifier, classifier, deadline
+from spinney.anytime.ordering_rows import OrderingRows
+from spinney.anytime.orders import ORDERS, make_order
+from spinney.runtime.steps.engine import StepEngine
 
 # Data sets as the paper calls them.
 DATASETS = {
@@ -84,6 +83,12 @@ def trained(X: NDArray[Any], y: NDArray[Any], n_trees: int, depth: int, seed: in
     return model.fit(X, y)
 
 
+def ordering_rows(forest: Forest, X: NDArray[Any], y: NDArray[Any]) -> OrderingRows:
+    """Return labelled rows prepared for finding and rating orders."""
+    labels = np.searchsorted(forest.classes, y)
+    return OrderingRows.of_rows(forest, forest.engine.rows(X), labels)
+
+
 def curves_of(
     forest: Forest,
     order_rows: tuple[NDArray[Any], NDArray[Any]],
@@ -92,21 +97,13 @@ def curves_of(
 ) -> dict[str, NDArray[np.float64]]:
     """Return the test accuracy along every order that there is for a forest."""
     to_order, to_test = (
-        OrderingRows.of_rows(forest, X, np.searchsorted(forest.classes, y))
-        for X, y in (order_rows, test_rows)
+        ordering_rows(forest, X, y) for X, y in (order_rows, test_rows)
     )
     orders = {}
-    if exact:
-        # One table serves both; it needs eight times the memory of a search.
-        table = table_of_states(
-            to_order.sums, to_order.paths, to_order.leaf, to_order.labels
-        )
-        orders = {
-            "optimal": best_order(table),
-            "unoptimal": best_order(table, worst=True),
-        }
     for name in NAMES:
-        if name in EXACT or ("qwyc" in name and len(forest.classes) != 2):
+        if name in EXACT and not exact:
+            continue
+        if "qwyc" in name and len(forest.classes) != 2:
             continue
         orders[name] = make_order(to_order, name, random_state=0)
     n_rows = len(test_rows[1])
@@ -186,8 +183,8 @@ def measure_generation(most_exact: int) -> list[dict[str, float]]:
     found = []
     for trees in sorted({*range(2, 21, 2), most_exact}):
         forest = whole.take(np.arange(trees))
-        rows = OrderingRows.of_rows(forest, *to_order)
-        test = OrderingRows.of_rows(forest, *to_test)
+        rows = ordering_rows(forest, *to_order)
+        test = ordering_rows(forest, *to_test)
         line: dict[str, float] = {"trees": trees}
         line["states"] = float(np.prod(forest.depths.astype(np.float64) + 1))
         begin = time.perf_counter()
@@ -197,7 +194,7 @@ def measure_generation(most_exact: int) -> list[dict[str, float]]:
         line["squirrel accuracy"] = float(test.correct_along(order).mean() / n_rows)
         if trees <= most_exact:
             begin = time.perf_counter()
-            order = optimal_steps(rows.sums, rows.paths, rows.leaf, rows.labels)
+            order = make_order(rows, "optimal")
             line["optimal seconds"] = time.perf_counter() - begin
             line["optimal accuracy"] = float(test.correct_along(order).mean() / n_rows)
         found.append(line)
@@ -224,7 +221,7 @@ def measure_time(n_repeats: int) -> dict[str, list[dict[str, float]]]:
         steps, late = [], []
         with (
             patch.object(classifier, "perf_counter", time.process_time),
-            patch.object(racing, "perf_counter", time.process_time),
+            patch.object(deadline, "perf_counter", time.process_time),
         ):
             for _ in range(n_repeats):
                 begin = time.process_time()
@@ -292,8 +289,8 @@ def measure_price(quick: bool) -> list[dict[str, Any]]:
         forest, total = anytime.forest_, len(anytime.order_)
         X = np.tile(to_test[0], (4, 1))
         rows = forest.engine.rows(X)
-        stepper: Stepper = anytime._stepper
-        winner = stepper.winners_after(rows, total, None)
+        engine = StepEngine.warmed_up(forest, anytime.order_)
+        winner = engine.winners_after(rows, total, None)
         assert (forest.classes[winner] == forest.predict(X)).all()
         assert (forest.predict(X) == model.predict(X)).all()
         n_rows = len(rows)
@@ -304,10 +301,10 @@ def measure_price(quick: bool) -> list[dict[str, Any]]:
                 "steps": total,
                 "plain": quickest(lambda f=forest, r=rows: f.predict(r)) / n_rows,
                 "stepped": quickest(
-                    lambda s=stepper, r=rows, k=total: s.winners_after(r, k, None)
+                    lambda s=engine, r=rows, k=total: s.winners_after(r, k, None)
                 )
                 / n_rows,
-                "each": quickest(lambda s=stepper, r=rows: every_step(s, r), n_times=3)
+                "each": quickest(lambda s=engine, r=rows: every_step(s, r), n_times=3)
                 / n_rows,
                 "within": quickest(lambda a=anytime, r=rows: a.predict_within(r, 60.0))
                 / n_rows,
@@ -319,13 +316,13 @@ def measure_price(quick: bool) -> list[dict[str, Any]]:
     return found
 
 
-def every_step(stepper: Stepper, rows: NDArray[np.floating]) -> None:
+def every_step(engine: StepEngine, rows: NDArray[np.floating]) -> None:
     """Take all rows through all steps, each one on its own."""
-    for first in range(0, len(rows), stepper.block_rows):
-        end = min(len(rows), first + stepper.block_rows)
-        block = stepper.block(rows, first, end)
-        for k in range(stepper.n_steps):
-            stepper.advance(block, k + 1)
+    for first in range(0, len(rows), engine.block_rows):
+        end = min(len(rows), first + engine.block_rows)
+        block = engine.block(rows, first, end)
+        for k in range(engine.n_steps):
+            engine.advance(block, k + 1)
 
 
 # ------------------------------------------------------------------ the page

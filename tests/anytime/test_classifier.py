@@ -25,6 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import datasets
 from spinney import InvalidArgumentError, UnsupportedModelError, read_model
 from spinney.anytime import AnytimeForestClassifier, AnytimeSession
+from spinney.runtime.steps.engine import StepEngine
 from strategies import random_forest, random_rows
 
 
@@ -55,6 +56,10 @@ def fitted(digits):
     model.fit(X[:600], y[:600])
     anytime = AnytimeForestClassifier(FrozenEstimator(model))
     return model, anytime.fit(X[600:1200], y[600:1200])
+
+
+def step_engine(anytime):
+    return StepEngine(anytime.forest_, anytime.order_)
 
 
 def test_full_answer_is_that_of_the_model(fitted, digits):
@@ -162,7 +167,8 @@ def test_full_stepping_beats_scikit_learn_and_costs_less_than_twice_the_forest(d
         return min(times)
 
     n_steps = len(anytime.order_)
-    stepping = quickest(lambda: anytime._stepper.winners_after(rows, n_steps, None))
+    engine = step_engine(anytime)
+    stepping = quickest(lambda: engine.winners_after(rows, n_steps, None))
     within = quickest(lambda: anytime.predict_within(rows, 60.0))
     plain = quickest(lambda: anytime.forest_.predict(rows))
     assert stepping < quickest(lambda: model.predict(rows))
@@ -195,7 +201,7 @@ def check_model(model, X, y):
     expected = np.asarray(model.predict(X)).ravel()
     n_steps = len(anytime.order_)
     rows = anytime.forest_.engine.rows(X)
-    winner = anytime._stepper.winners_after(rows, n_steps, None)
+    winner = step_engine(anytime).winners_after(rows, n_steps, None)
     assert (anytime.classes_[winner] == expected).all()
     assert (anytime.predict(X) == expected).all()
     curve = anytime.accuracy_curve(X, y)
@@ -226,7 +232,7 @@ def check_booster(anytime, X, y, expected):
     rows = X[1000:]
     keep = ~np.isnan(rows).any(axis=1)
     assert (anytime.predict(rows)[keep] == expected[keep]).all()
-    winner = anytime._stepper.winners_after(
+    winner = step_engine(anytime).winners_after(
         anytime.forest_.engine.rows(rows), len(anytime.order_), None
     )
     assert (anytime.classes_[winner] == anytime.forest_.predict(rows)).all()
@@ -307,7 +313,7 @@ def test_no_rows_have_no_answers(fitted):
     y = forest.predict(X)
     anytime = AnytimeForestClassifier(forest).fit(X, y)
     rows = anytime.forest_.engine.rows(X[:0])
-    assert anytime._stepper.winners_after(rows, 2, None).shape == (0,)
+    assert step_engine(anytime).winners_after(rows, 2, None).shape == (0,)
 
 
 # ------------------------------------------------------------------ bad input
@@ -350,6 +356,8 @@ def test_labels_that_the_model_does_not_know(fitted, digits):
         AnytimeForestClassifier(FrozenEstimator(model)).fit(X, y + 2)
     with pytest.raises(InvalidArgumentError, match="does not know"):
         anytime.accuracy_curve(X, y + 2)
+    with pytest.raises(InvalidArgumentError, match="one label for each of the 4 rows"):
+        anytime.accuracy_curve(X[:4], y[:3])
 
 
 def test_labels_are_needed(fitted, digits):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numba
 import numpy as np
 import pytest
@@ -13,44 +11,32 @@ from sklearn.ensemble import RandomForestClassifier
 
 import datasets
 import reference
-from anytime.states_reference import (
+from anytime.states_reference import right_rows, states_of
+from anytime.tables import best_order, greedy_order, table_of_states
+from runtime.steps.steps_reference import (
+    CLASSIFYING,
     is_silent,
-    node_after,
-    right_rows,
     state_sums,
-    states_of,
     winner_of,
 )
-from spinney import Forest, InvalidArgumentError, UnsupportedModelError, read_model
+from spinney import InvalidArgumentError, read_model
 from spinney.anytime import ORDERS, normalised_mean_accuracy, orders
 from spinney.anytime import states as states_module
-from spinney.anytime.orders import OrderingRows, check_order, make_order
-from spinney.anytime.search import best_order, greedy_order
+from spinney.anytime.ordering_rows import OrderingRows
+from spinney.anytime.orders import check_order, make_order
 from spinney.anytime.squirrel import squirrel_steps
-from spinney.anytime.states import optimal_steps, table_of_states
-from spinney.anytime.sums import class_sums
-from strategies import forests, random_forest, random_rows
+from spinney.anytime.states import optimal_steps
+from strategies import random_forest, random_rows
 
-CLASSIFYING = (
-    "vote",
-    "mean classes",
-    "mean score",
-    "sum score",
-    "sum classes",
-    "sum by class",
-)
 SLOW = bool(numba.config.DISABLE_JIT)
-
-
-def search_data(data):
-    return data.sums, data.paths, data.leaf, data.labels
 
 
 def ordering_rows(forest, n_rows, seed=0):
     """Rows for `forest` with labels drawn at random."""
     X = random_rows(forest, n_rows, seed=seed)
     labels = np.random.default_rng(seed).integers(len(forest.classes), size=n_rows)
-    return X, labels, OrderingRows.of_rows(forest, X, labels)
+    rows = forest.engine.rows(X)
+    return X, labels, OrderingRows.of_rows(forest, rows, labels)
 
 
 @st.composite
@@ -74,7 +60,7 @@ def small_problems(draw):
 @given(small_problems())
 def test_table_of_states_counts_the_right_rows_of_every_state(problem):
     forest, X, labels, data = problem
-    table = table_of_states(*search_data(data))
+    table = table_of_states(data)
     assert table.shape == tuple(forest.depths + 1)
     some = np.random.default_rng(0).permutation(table.size)[:8]
     for number in some:
@@ -86,12 +72,12 @@ def test_table_of_states_counts_the_right_rows_of_every_state(problem):
 @settings(max_examples=8 if SLOW else 100)
 def test_searches_of_a_forest_find_what_searches_of_its_table_find(problem):
     _, _, _, data = problem
-    table = table_of_states(*search_data(data))
+    table = table_of_states(data)
     for worst in (False, True):
-        found = optimal_steps(*search_data(data), worst=worst)
+        found = optimal_steps(data, worst=worst)
         assert found.tolist() == best_order(table, worst=worst).tolist()
     for backward in (False, True):
-        found = squirrel_steps(*search_data(data), backward=backward)
+        found = squirrel_steps(data, backward=backward)
         assert found.tolist() == greedy_order(table, backward=backward).tolist()
 
 
@@ -101,7 +87,7 @@ def test_correct_along_counts_every_state_of_an_order(problem, seed):
     order = make_order(data, "random", random_state=seed)
     counts = data.correct_along(order)
     passed = list(states_of(order, forest.n_trees))
-    table = table_of_states(*search_data(data))
+    table = table_of_states(data)
     for state, count in list(zip(passed, counts, strict=True))[:-1]:
         assert abs(int(table[state]) - int(count)) <= len(close_rows(forest, X))
     assert counts[-1] == np.count_nonzero(forest.predict(X) == forest.classes[labels])
@@ -122,7 +108,9 @@ def test_optimal_is_at_least_as_good_as_every_other_order(n_classes):
     X, y = datasets.bundled("digits")
     y = y % n_classes
     model = RandomForestClassifier(4, max_depth=3, random_state=0).fit(X[:500], y[:500])
-    data = OrderingRows.of_rows(read_model(model), X[500:900], y[500:900])
+    forest = read_model(model)
+    rows = forest.engine.rows(X[500:900])
+    data = OrderingRows.of_rows(forest, rows, y[500:900])
     sums = {}
     for name in ORDERS:
         if "qwyc" in name and n_classes > 2:
@@ -144,11 +132,11 @@ def test_optimal_is_at_least_as_good_as_every_other_order(n_classes):
 def test_boxes_and_threads_do_not_change_the_optimal_order(monkeypatch, box, n_jobs):
     forest = random_forest(3, n_trees=5, depth=3, task="mean classes", shape="chain")
     _, _, data = ordering_rows(forest, 40)
-    expected = best_order(table_of_states(*search_data(data)))
+    expected = best_order(table_of_states(data))
     monkeypatch.setattr(states_module, "BOX_STATES", box)
     calls = []
     found = optimal_steps(
-        *search_data(data), n_jobs=n_jobs, on_progress=lambda *now: calls.append(now)
+        data, n_jobs=n_jobs, on_progress=lambda *now: calls.append(now)
     )
     assert found.tolist() == expected.tolist()
     assert calls[-1] == (4**5, 4**5)
@@ -178,7 +166,7 @@ def test_too_many_states_are_refused_with_the_numbers_and_a_remedy():
     small = random_forest(0, n_trees=4, shape="stump", task="mean classes")
     _, _, data = ordering_rows(small, 5)
     with pytest.raises(InvalidArgumentError, match=r"16 states.* 0 GiB are allowed"):
-        optimal_steps(*search_data(data), max_bytes=0)
+        optimal_steps(data, max_bytes=0)
 
 
 def test_astronomically_many_states_are_refused_too():
@@ -256,84 +244,9 @@ def test_given_order_is_taken_as_it_is():
     assert make_order(data, [2, 0, 1, 1, 0, 2]).tolist() == [2, 0, 1, 1, 0, 2]
 
 
-def test_rows_and_labels_must_fit_together():
-    forest = random_forest(0, task="vote")
-    X = random_rows(forest, 4)
-    with pytest.raises(InvalidArgumentError, match="one label for each of the 4 rows"):
-        OrderingRows.of_rows(forest, X, [0, 1, 2])
-    with pytest.raises(InvalidArgumentError, match="got none"):
-        OrderingRows.of_rows(forest, X[:0], [])
-    with pytest.raises(ValueError, match="features"):
-        OrderingRows.of_rows(forest, X[:, :2], [0, 1, 2, 0])
-
-
-def test_forests_without_answers_at_inner_nodes_are_refused():
-    forest = random_forest(0, task="sum classes", shape="balanced", depth=2)
-    value = np.where(forest.feature[:, None] >= 0, 0.0, forest.value)
-    with pytest.raises(
-        UnsupportedModelError, match=r"spinney\.read_model, which keeps"
-    ):
-        class_sums(forest.replace(value=value))
-    with pytest.raises(UnsupportedModelError, match="regressor"):
-        class_sums(random_forest(0, task="sum numbers"))
-
-
-def test_stumps_may_have_nothing_to_say_at_their_roots():
-    forest = random_forest(0, task="sum score", shape="stump")
-    value = np.where(forest.feature[:, None] >= 0, 0.0, forest.value)
-    sums = class_sums(forest.replace(value=value))
-    assert sums.at_roots().tolist() == sums.base.tolist()
-
-
 def test_normalised_mean_accuracy_is_relative_to_the_end():
     assert normalised_mean_accuracy([0.4, 0.8, 0.6, 0.6]) == pytest.approx(1.0)
     assert normalised_mean_accuracy([0.25, 0.5]) == pytest.approx(0.75)
     assert np.isnan(normalised_mean_accuracy([0.5, 0.0]))
     with pytest.raises(InvalidArgumentError, match="one accuracy per state"):
         normalised_mean_accuracy([])
-
-
-@given(forests(tasks=CLASSIFYING, max_trees=5, max_depth=12), st.integers(0, 100))
-@settings(max_examples=6 if SLOW else 60)
-def test_whole_numbers_say_what_the_fractions_say(forest, seed):
-    assume(not is_silent(forest))
-    sums = class_sums(forest)
-    X = reference.rounded_rows(forest, random_rows(forest, 4, seed=seed))
-    rng = np.random.default_rng(seed)
-    reach = float(np.abs(forest.value).max()) * forest.n_trees + float(
-        np.abs(forest.base_score).max()
-    )
-    for row in X:
-        state = [int(rng.integers(depth + 1)) for depth in forest.depths]
-        totals = sums.base.copy()
-        for tree in range(forest.n_trees):
-            node = node_after(forest, tree, row, state[tree])
-            totals += sums.by_class()[node]
-        exact = state_sums(forest, row, state)
-        winner, lead = winner_of(forest, exact)
-        if lead > 1e-12 * reach:
-            assert totals.argmax() == winner
-        raw = sums.raw(totals[None])[0]
-        np.testing.assert_allclose(
-            raw, [float(x) for x in exact], rtol=1e-6, atol=1e-7 * reach
-        )
-
-
-def test_ties_go_to_the_first_class_whatever_the_path():
-    # Three trees that say 1/4, 3/4 and 1/2: the sums of both classes are equal.
-    share = np.array([0.25, 0.75, 0.5])
-    forest = Forest(
-        tree_offsets=np.arange(4),
-        feature=np.full(3, -1),
-        threshold=np.zeros(3),
-        left=np.full(3, -1),
-        right=np.full(3, -1),
-        value=np.stack([share, 1 - share], axis=1),
-        n_features=1,
-        aggregation="mean",
-        classes=np.array([5, 6]),
-    )
-    sums = class_sums(forest)
-    for some in itertools.permutations(range(3)):
-        totals = sums.base + sum(sums.by_class()[tree] for tree in some)
-        assert totals[0] == totals[1]

@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from anytime.states_reference import all_orders, states_of
-from spinney import InvalidArgumentError
-from spinney.anytime.search import best_order, greedy_order, states_along, sum_along
+from anytime.tables import best_order, greedy_order, sum_along
 
 # Correctly classified rows, of 8, in the states of three trees of depth two: by level,
 # and lexicographically within a level.
@@ -59,7 +57,7 @@ def test_papers_example_backward_with_ties_to_the_last_tree():
 @given(tables, st.booleans())
 def test_best_order_is_the_best_of_all_orders(table, worst):
     sums = {
-        order: sum(int(table[state]) for state in states_of(order, table.ndim))
+        order: sum_along(table, order)
         for order in all_orders(np.array(table.shape) - 1)
     }
     best = min(sums.values()) if worst else max(sums.values())
@@ -73,35 +71,14 @@ def test_best_order_is_the_best_of_all_orders(table, worst):
 def test_greedy_order_takes_the_best_single_step(table, backward):
     order = greedy_order(table, backward=backward)
     states = list(states_of(order, table.ndim))
-    way = -1 if backward else 1
+    change = -1 if backward else 1
     ends = np.array(table.shape) - 1
-    for before, after in itertools.pairwise(states[::way]):
+    for before, after in itertools.pairwise(states[::change]):
         choices = []
         for tree in range(table.ndim):
             other = list(before)
-            other[tree] += way
+            other[tree] += change
             if 0 <= other[tree] <= ends[tree]:
                 choices.append((-int(table[tuple(other)]), tree))
         chosen = int(np.flatnonzero(np.array(before) != after)[0])
         assert chosen == min(choices)[1]
-
-
-@given(tables)
-def test_states_along_an_order_are_those_it_passes(table):
-    order = best_order(table)
-    assert states_along(order, table.ndim).tolist() == [
-        list(state) for state in states_of(order, table.ndim)
-    ]
-
-
-@pytest.mark.parametrize(
-    "table", [np.zeros((2, 0), int), np.float64(3), np.array([0.5, 0.25])]
-)
-def test_what_is_no_table_of_counts_is_refused(table):
-    with pytest.raises(InvalidArgumentError, match="Multiply accuracies"):
-        best_order(table)
-
-
-def test_negative_counts_are_refused():
-    with pytest.raises(InvalidArgumentError, match="negative"):
-        greedy_order(np.array([[1, -1]]))

@@ -19,12 +19,12 @@ SCRIPT = """
 import numpy as np
 import strategies
 from spinney.runtime.scoring import scoring_forest
-from spinney.runtime import EarlyExitEngine, ExitRule, building, kernels, row_kernels
-from spinney.runtime import warm_up
+from spinney.runtime import EarlyExitEngine, ExitRule, batch_kernels, building
+from spinney.runtime import row_kernels, warm_up
 
 kernels_by_name = {
     name: one
-    for module in (building, kernels, row_kernels)
+    for module in (building, batch_kernels, row_kernels)
     for name, one in vars(module).items()
     if hasattr(one, "signatures")
 }

@@ -1,4 +1,4 @@
-"""A classifier that can be cut off after any step and answers with what it has."""
+"""A classifier that can be stopped after any step and answers with what it has."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags, column_or_1d
 
-from spinney.anytime.orders import OrderingRows, check_order, make_order
-from spinney.anytime.racing import winners_within
+from spinney.anytime.deadline import DeadlineRunner
+from spinney.anytime.ordering_rows import OrderingRows
+from spinney.anytime.orders import check_order, make_order
 from spinney.anytime.session import AnytimeSession
-from spinney.anytime.stepping import Stepper
 from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
 from spinney.base.estimator import EnsembleClassifier
 from spinney.base.progress import progress_for
 from spinney.errors import FormatError, InvalidArgumentError, SpinneyError
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_array
+from spinney.runtime.steps.engine import StepEngine
 
 
 class AnytimeForestClassifier(EnsembleClassifier):
-    """Classifier that answers after any number of steps, the better the more.
+    """Classifier that answers after any number of steps, better with every step.
 
-    A step goes one level down in one tree. The nodes on the way have answers too, so
-    that a forest can be left in any state: the sum over the nodes that it has come to
-    decides. In which order the steps are taken makes much of a difference to how soon
-    the answer is good; `fit` finds an order on labelled rows.
+    A step goes one level down in one tree. Inner nodes have values too, so that a
+    forest can be stopped in any state: the sum over the nodes it has reached decides.
+    The order of the steps determines how soon the answer is good; `fit` finds an order
+    on labelled rows.
 
     Parameters
     ----------
@@ -74,15 +75,15 @@ class AnytimeForestClassifier(EnsembleClassifier):
 
     See Also
     --------
-    AnytimeSession : One row that is stepped and asked at will.
+    AnytimeSession : One row that is stepped and read off at will.
 
     Notes
     -----
-    States are counted in steps of the order. For a row that has come to a leaf early,
+    States are counted in steps of the order. For a row that has reached a leaf early,
     further steps of that tree change nothing and cost nothing. The sums over the nodes
-    are kept as whole numbers: a state has the same answer on whatever way it was
-    reached. Ties go to the first class. A row that has come to the end of every tree
-    has the answer of the model itself.
+    are kept as whole numbers: a state has the same answer whichever way it was reached.
+    Ties go to the first class. A row that has reached a leaf of every tree has the
+    answer of the model itself.
 
     An order is fitted to the rows of `fit`; with rows that the model was trained on it
     would be fitted to accuracies that are too good. Keep some rows back for it.
@@ -134,8 +135,8 @@ class AnytimeForestClassifier(EnsembleClassifier):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            Rows to judge orders by. For an unfitted estimator three quarters of them
-            are trained on, and the rest is for the order.
+            Rows to rate orders on. An unfitted estimator is trained on three quarters
+            of them, and the rest is for the order.
         y : array-like of shape (n_rows,)
             Their labels.
 
@@ -153,7 +154,7 @@ class AnytimeForestClassifier(EnsembleClassifier):
             raise InvalidArgumentError(msg)
         rows, codes = self._train_or_unwrap(X, y)
         assert codes is not None
-        data = OrderingRows.of_rows(self.forest_, rows, codes, self.n_jobs)
+        data = self._ordering_rows(rows, codes)
         show = progress_for(self.verbose, "ordering")
         order = make_order(
             data,
@@ -167,9 +168,10 @@ class AnytimeForestClassifier(EnsembleClassifier):
         return self
 
     def _take_order(self, order: ArrayLike) -> None:
-        """Get ready to step through `forest_` in this order, after checking it."""
+        """Prepare to step through `forest_` in this order, after checking it."""
         self.order_ = check_order(order, self.forest_.depths)
-        self._stepper = Stepper.made_ready(self.forest_, self.order_)
+        self._engine = StepEngine.warmed_up(self.forest_, self.order_)
+        self._deadline_runner = DeadlineRunner(self._engine)
 
     def predict(self, X: Any, max_steps: int | None = None) -> NDArray[Any]:
         """Answer after a number of steps.
@@ -190,8 +192,8 @@ class AnytimeForestClassifier(EnsembleClassifier):
         rows = self._rows(X)
         n_steps = self._checked_steps(max_steps)
         if n_steps is None:
-            return self.forest_.predict(rows, self.n_jobs)
-        winner = self._stepper.winners_after(rows, n_steps, self.n_jobs)
+            return self.classes_[self._engine.forest_winners(rows, self.n_jobs)]
+        winner = self._engine.winners_after(rows, n_steps, self.n_jobs)
         return self.classes_[winner]
 
     def predict_proba(
@@ -214,9 +216,9 @@ class AnytimeForestClassifier(EnsembleClassifier):
         rows = self._rows(X)
         n_steps = self._checked_steps(max_steps)
         if n_steps is None:
-            return self.forest_.predict_proba(rows, self.n_jobs)
-        sums = self._stepper.sums_after(rows, n_steps, self.n_jobs)
-        return self._stepper.sums.probabilities(sums)
+            return self._engine.forest_probabilities(rows, self.n_jobs)
+        sums = self._engine.sums_after(rows, n_steps, self.n_jobs)
+        return self._engine.class_sums.probabilities(sums)
 
     def predict_within(
         self, X: Any, seconds: float
@@ -236,12 +238,12 @@ class AnytimeForestClassifier(EnsembleClassifier):
             Class labels.
         n_steps : ndarray of shape (n_rows,), dtype=int64
             Steps that each row got. Rows advance together in blocks; if the time is up
-            in the middle of a round, the last blocks have got fewer steps.
+            in the middle of a round, the last blocks got fewer steps.
 
         Notes
         -----
-        To check `X` is part of the time and cannot be cut short. The clock is looked
-        at every few steps, and a step is not begun if it would hardly end in time.
+        Checking `X` is part of the time and cannot be cut short. The clock is read
+        every few steps, and a step is not started if it would hardly end in time.
         """
         begin = perf_counter()
         if isinstance(seconds, bool) or not isinstance(seconds, Real):
@@ -255,7 +257,9 @@ class AnytimeForestClassifier(EnsembleClassifier):
             raise InvalidArgumentError(msg)
         rows = self._rows(X)
         deadline = begin + float(seconds)
-        winner, n_steps = winners_within(self._stepper, rows, deadline, self.n_jobs)
+        winner, n_steps = self._deadline_runner.winners_within(
+            rows, deadline, self.n_jobs
+        )
         return self.classes_[winner], n_steps
 
     def accuracy_curve(self, X: Any, y: Any) -> NDArray[np.float64]:
@@ -275,11 +279,11 @@ class AnytimeForestClassifier(EnsembleClassifier):
         """
         rows = self._rows(X)
         codes = self._codes(column_or_1d(y, warn=True))
-        data = OrderingRows.of_rows(self.forest_, rows, codes, self.n_jobs)
+        data = self._ordering_rows(rows, codes)
         return data.correct_along(self.order_, self.n_jobs) / len(rows)
 
     def session(self, x: Any) -> AnytimeSession:
-        """Begin with one row, to be stepped and asked at will.
+        """Start with one row, to be stepped and read off at will.
 
         Parameters
         ----------
@@ -302,7 +306,7 @@ class AnytimeForestClassifier(EnsembleClassifier):
                 f"{len(rows)} rows. Use predict for several rows."
             )
             raise InvalidArgumentError(msg)
-        return AnytimeSession(self._stepper, rows)
+        return AnytimeSession(self._engine, rows)
 
     def plot(self, X: Any, y: Any, ax: Any = None) -> Any:
         """Draw the accuracy over the steps, with matplotlib.
@@ -325,6 +329,21 @@ class AnytimeForestClassifier(EnsembleClassifier):
 
         name = self.order if isinstance(self.order, str) else "given order"
         return plot_curves({name: self.accuracy_curve(X, y)}, ax)
+
+    def _ordering_rows(
+        self, rows: NDArray[np.floating], codes: NDArray[np.intp]
+    ) -> OrderingRows:
+        """Return rows prepared for rating orders, or say what is wrong with them."""
+        if codes.shape != (len(rows),):
+            msg = (
+                f"y must have one label for each of the {len(rows)} rows, got shape "
+                f"{codes.shape}."
+            )
+            raise InvalidArgumentError(msg)
+        if len(rows) == 0:
+            msg = "An order needs rows to be judged by, got none. Pass some rows."
+            raise InvalidArgumentError(msg)
+        return OrderingRows.of_rows(self.forest_, rows, codes, self.n_jobs)
 
     def _checked_steps(self, max_steps: Any) -> int | None:
         """Return the number of steps to take; None for all of them."""

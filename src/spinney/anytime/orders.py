@@ -1,21 +1,16 @@
-"""Step orders by name, and how good they are."""
+"""Step orders by name, and what one is worth."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from spinney.anytime.paths import Paths, leaf_numbers, paths_of
-from spinney.anytime.sums import ClassSums, class_sums
+from spinney.anytime.ordering_rows import OrderingRows, Progress
 from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
-from spinney.runtime.engine import in_threads, threads_for
 
 TREE_SEQUENCES = (
     "natural",
@@ -40,157 +35,6 @@ ORDERS = (
 # Share of the rows that the quit-when-you-can sequence may decide differently.
 QWYC_MAX_DISAGREEMENT = 0.005
 
-# Rows whose states are followed together.
-CURVE_ROWS = 1024
-
-Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, eq=False)
-class OrderingRows:
-    """A forest and labelled rows, prepared for judging orders.
-
-    Usually made by `of_rows`.
-
-    Parameters
-    ----------
-    forest : Forest
-        A classifier.
-    rows : ndarray of shape (n_rows, n_features)
-        Rows as the forest's engine makes them.
-    labels : ndarray of shape (n_rows,), dtype=int64
-        The right classes, as indices.
-    sums : ClassSums
-        What the nodes add.
-    paths : Paths
-        The paths of the forest.
-    leaf : ndarray of shape (n_trees, n_rows), dtype=int32
-        Number of the leaf at which each row ends in each tree.
-    """
-
-    forest: Forest
-    rows: NDArray[np.floating]
-    labels: NDArray[np.int64]
-    sums: ClassSums
-    paths: Paths
-    leaf: NDArray[np.int32]
-
-    @classmethod
-    def of_rows(
-        cls, forest: Forest, X: ArrayLike, y: ArrayLike, n_jobs: int | None = None
-    ) -> OrderingRows:
-        """Prepare rows.
-
-        Parameters
-        ----------
-        forest : Forest
-            A classifier with values at its inner nodes.
-        X : array-like of shape (n_rows, n_features)
-            Rows, at least one.
-        y : array-like of shape (n_rows,)
-            Their classes, as indices.
-        n_jobs : int or None, default=None
-            Number of threads; None means one, -1 all cores.
-        """
-        sums = class_sums(forest)
-        rows = forest.engine.rows(X)
-        labels = np.array(y, dtype=np.int64)
-        if labels.shape != (len(rows),):
-            msg = (
-                f"y must have one label for each of the {len(rows)} rows, got shape "
-                f"{labels.shape}."
-            )
-            raise InvalidArgumentError(msg)
-        if len(rows) == 0:
-            msg = "An order needs rows to be judged by, got none. Pass some rows."
-            raise InvalidArgumentError(msg)
-        paths = paths_of(forest)
-        leaf = leaf_numbers(forest, paths, rows, n_jobs)
-        return cls(forest, rows, labels, sums, paths, leaf)
-
-    def correct_along(
-        self, order: NDArray[np.int64], n_jobs: int | None = None
-    ) -> NDArray[np.int64]:
-        """Return how many rows are right in every state along an order.
-
-        Parameters
-        ----------
-        order : ndarray of shape (n_steps,), dtype=int64
-            Tree to step in.
-        n_jobs : int or None, default=None
-            Number of threads; None means one, -1 all cores.
-
-        Returns
-        -------
-        correct : ndarray of shape (n_steps + 1,), dtype=int64
-            The initial state first.
-        """
-        from spinney.anytime.search_kernels import count_along
-
-        paths = self.paths
-        values = self.sums.by_class()
-        change = values - values[paths.parent]
-        start = self.sums.at_roots()
-        shares: list[NDArray[np.int64]] = []
-
-        def count(begin: int, end: int) -> None:
-            counts = np.zeros(len(order) + 1, dtype=np.int64)
-            for first in range(begin, end, CURVE_ROWS):
-                labels = self.labels[first : min(end, first + CURVE_ROWS)]
-                count_along(
-                    order,
-                    paths.left,
-                    paths.right,
-                    paths.boundary,
-                    self.leaf,
-                    first,
-                    change,
-                    labels,
-                    np.repeat(paths.root[:, None], len(labels), axis=1),
-                    np.tile(start, (len(labels), 1)),
-                    counts,
-                )
-            shares.append(counts)
-
-        in_threads(count, len(self.labels), threads_for(len(self.labels), n_jobs))
-        return np.sum(shares, axis=0) + self._forest_decides(order)
-
-    @cached_property
-    def _close_calls(self) -> list[tuple[NDArray[np.int64], int]]:
-        """Rows that the forest itself decides otherwise than the sums.
-
-        Its rounded sums may break a tie that is one in whole numbers. For each such
-        row: how deep its leaves are, and whether a right answer is won or lost.
-        """
-        values = self.sums.by_class()
-        nodes = self.forest.leaves(self.rows)
-        totals = np.tile(self.sums.base, (len(nodes), 1))
-        for tree in range(self.forest.n_trees):
-            totals += values[nodes[:, tree]]
-        close = self.sums.close_calls(totals)
-        winner = totals[close].argmax(axis=1)
-        own = self.forest.winners(self.forest.engine.raw(self.rows[close]))
-        labels = self.labels[close]
-        gain = (own == labels).astype(np.int64) - (winner == labels)
-        return [
-            (self.paths.level[nodes[close[i]]].astype(np.int64), int(gain[i]))
-            for i in np.flatnonzero(gain)
-        ]
-
-    def _forest_decides(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return what changes because complete rows get the forest's own answer."""
-        extra = np.zeros(len(order) + 1, dtype=np.int64)
-        for depths, gain in self._close_calls:
-            # A row is complete once each tree has taken as many steps as needed.
-            missing = depths.copy()
-            last = 0
-            for k, tree in enumerate(order):
-                if missing[tree] > 0:
-                    missing[tree] -= 1
-                    last = k + 1
-            extra[last:] += gain
-        return extra
-
 
 def make_order(
     data: OrderingRows,
@@ -205,7 +49,7 @@ def make_order(
     Parameters
     ----------
     data : OrderingRows
-        The forest and the rows to judge orders by.
+        The forest and the rows to rate orders on.
     order : str or array-like of int
         One of `ORDERS`, or a tree index per step.
     random_state : int, RandomState instance or None, default=None
@@ -213,8 +57,8 @@ def make_order(
     n_jobs : int or None, default=None
         Number of threads; None means one, -1 all cores.
     on_progress : callable, optional
-        Called now and then with the amount of work done and of all work, for the
-        orders that take long.
+        Called from time to time with the amount of work done and of all work, by the
+        orders that take long to find.
 
     Returns
     -------
@@ -224,12 +68,11 @@ def make_order(
     depths = data.forest.depths
     if not isinstance(order, str):
         return check_order(order, depths)
-    search = (data.sums, data.paths, data.leaf, data.labels)
     if order in ("optimal", "unoptimal"):
         from spinney.anytime.states import optimal_steps
 
         return optimal_steps(
-            *search,
+            data,
             worst=order == "unoptimal",
             n_jobs=n_jobs,
             on_progress=on_progress,
@@ -238,7 +81,7 @@ def make_order(
         from spinney.anytime.squirrel import squirrel_steps
 
         return squirrel_steps(
-            *search,
+            data,
             backward=order == "backward_squirrel",
             n_jobs=n_jobs,
             on_progress=on_progress,
@@ -246,10 +89,10 @@ def make_order(
     if order == "random":
         steps = np.repeat(np.arange(data.forest.n_trees), depths)
         return check_random_state(random_state).permutation(steps)
-    way, _, name = order.partition("_")
+    kind, _, name = order.partition("_")
     if order in ORDERS:
         sequence = tree_sequence(data, name or "natural")
-        return (depth_order if way == "depth" else breadth_order)(sequence, depths)
+        return (depth_order if kind == "depth" else breadth_order)(sequence, depths)
     msg = (
         f"order must be one of {', '.join(map(repr, ORDERS))}, or an array with a tree "
         f"index per step; got {order!r}."
@@ -265,7 +108,7 @@ def depth_order(
     Parameters
     ----------
     sequence : ndarray of shape (n_trees,)
-        All trees, in the order in which they are begun.
+        All trees, in the order in which they are started.
     depths : ndarray of shape (n_trees,)
         Number of levels below the root of each tree.
     """
@@ -294,15 +137,15 @@ def tree_sequence(data: OrderingRows, name: str) -> NDArray[np.int64]:
     Parameters
     ----------
     data : OrderingRows
-        The forest and the rows to judge trees by.
+        The forest and the rows to rate trees on.
     name : str
         One of `TREE_SEQUENCES`.
     """
     forest = data.forest
     if name == "natural":
         return np.arange(forest.n_trees)
-    # What each tree adds to each class when it is asked alone.
-    leaves = forest.leaves(data.rows)
+    # What each tree adds to each class when it is evaluated alone.
+    leaves = forest.engine.leaves(data.rows)
     values = np.ldexp(data.sums.by_class().astype(np.float64), -data.sums.shift)
     base = np.ldexp(data.sums.base.astype(np.float64), -data.sums.shift)
     scores = values[leaves]
@@ -322,7 +165,7 @@ def tree_sequence(data: OrderingRows, name: str) -> NDArray[np.int64]:
 def _qwyc_sequence(
     forest: Forest, scores: NDArray[np.float64], base: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Return the trees as quit-when-you-can asks them."""
+    """Return the trees as quit-when-you-can evaluates them."""
     from spinney.ordering.qwyc import qwyc
     from spinney.ordering.score_table import ScoreTable
 
@@ -363,9 +206,9 @@ def check_order(order: ArrayLike, depths: NDArray[np.int64]) -> NDArray[np.int64
         )
         raise InvalidArgumentError(msg)
     if steps.size and (steps.min() < 0 or steps.max() >= len(depths)):
-        strange = steps[(steps < 0) | (steps >= len(depths))][0]
+        unknown = steps[(steps < 0) | (steps >= len(depths))][0]
         msg = (
-            f"order names tree {int(strange)}, and the forest has the trees 0 to "
+            f"order names tree {int(unknown)}, and the forest has the trees 0 to "
             f"{len(depths) - 1}. {hint}"
         )
         raise InvalidArgumentError(msg)

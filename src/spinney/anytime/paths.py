@@ -1,8 +1,8 @@
 """Where each row goes in each tree, without looking at the row again.
 
 The leaves of a tree are numbered from left to right. Once the number of the leaf at
-which a row ends is known, one comparison per node tells the way there, so the search
-for an order never touches features, whatever kinds of nodes a forest has.
+which a row ends is known, one comparison per node tells the path to it, so the
+search for an order never touches features, whatever kinds of nodes a forest has.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def paths_of(forest: Forest) -> Paths:
 
 
 def leaf_numbers(
-    forest: Forest, paths: Paths, X: NDArray[np.floating], n_jobs: int | None
+    forest: Forest, paths: Paths, rows: NDArray[np.floating], n_jobs: int | None
 ) -> NDArray[np.int32]:
     """Return the number of the leaf at which each row ends, as (n_trees, n_rows)."""
-    leaves = forest.leaves(X, n_jobs)
+    leaves = forest.engine.leaves(rows, n_jobs)
     return np.ascontiguousarray(paths.first_leaf[leaves].T)

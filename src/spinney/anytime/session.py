@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.anytime.stepping import Stepper
 from spinney.errors import InvalidArgumentError
+from spinney.runtime.steps.engine import StepEngine
 
 
 class AnytimeSession:
-    """One row that is stepped, asked and resumed at will.
+    """One row that is stepped, read off and resumed at will.
 
     Made by :meth:`spinney.AnytimeForestClassifier.session`. Every step improves on what
     is there; nothing is computed twice. ``copy.copy`` gives a session of its own that
@@ -21,25 +21,25 @@ class AnytimeSession:
 
     Parameters
     ----------
-    stepper : Stepper
+    engine : StepEngine
         The forest and its order.
     rows : ndarray of shape (1, n_features)
         The row, as the forest's engine makes it.
     """
 
-    def __init__(self, stepper: Stepper, rows: NDArray[np.floating]) -> None:
-        self._stepper = stepper
-        self._original = rows
-        block = stepper.block(rows, 0, 1)
+    def __init__(self, engine: StepEngine, rows: NDArray[np.floating]) -> None:
+        self._engine = engine
+        self._rows = rows
+        block = engine.block(rows, 0, 1)
         self._row = block.rows[0]
-        self._place = block.place[:, 0].copy()
+        self._position = block.position[:, 0].copy()
         self._sums = block.sums[0]
         self._steps_done = 0
 
     def __copy__(self) -> AnytimeSession:
         other = AnytimeSession.__new__(AnytimeSession)
         other.__dict__.update(self.__dict__)
-        other._place = self._place.copy()
+        other._position = self._position.copy()
         other._sums = self._sums.copy()
         return other
 
@@ -53,7 +53,7 @@ class AnytimeSession:
     @property
     def n_steps(self) -> int:
         """Number of steps to the end."""
-        return self._stepper.n_steps
+        return self._engine.n_steps
 
     @property
     def steps_done(self) -> int:
@@ -85,20 +85,22 @@ class AnytimeSession:
             )
             raise InvalidArgumentError(msg)
         end = min(self._steps_done + int(k), self.n_steps)
-        self._stepper.advance_row(
-            self._row, self._steps_done, end, self._place, self._sums
+        self._engine.advance_row(
+            self._row, self._steps_done, end, self._position, self._sums
         )
         self._steps_done = end
         return self
 
     def predict(self) -> Any:
         """Return the label that wins so far."""
-        forest, sums = self._stepper.forest, self._stepper.sums
-        assert forest.classes is not None
+        classes, sums = self._engine.forest.classes, self._engine.class_sums
+        assert classes is not None
         totals = self._sums.reshape(1, -1)
-        if len(sums.close_calls(totals)) and self._is_complete():
-            return forest.predict(self._original)[0]
-        return forest.classes[int(self._sums.argmax())]
+        if len(sums.close_calls(totals)) and self._engine.is_row_at_leaves(
+            self._row, self._position
+        ):
+            return classes[self._engine.forest_winners(self._rows)[0]]
+        return classes[int(self._sums.argmax())]
 
     def predict_proba(self) -> NDArray[np.floating]:
         """Return the probability of each class so far.
@@ -109,11 +111,5 @@ class AnytimeSession:
             In the order of `classes_`.
         """
         if self.done:
-            return self._stepper.forest.predict_proba(self._original)[0]
-        return self._stepper.sums.probabilities(self._sums.reshape(1, -1))[0]
-
-    def _is_complete(self) -> bool:
-        """Whether the row is at a leaf of every tree."""
-        walk = self._stepper.forest.engine.layout(self._row.dtype.type).walk
-        column = walk.link[2 * (walk.root + self._place) + 1] & walk.column_mask
-        return bool((column == len(self._row) - 1).all())
+            return self._engine.forest_probabilities(self._rows)[0]
+        return self._engine.class_sums.probabilities(self._sums.reshape(1, -1))[0]

@@ -7,23 +7,16 @@ trees times the rows times the classes: ``d * t ** 2 * n * c``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.anytime.ordering_rows import OrderingRows, Progress
 from spinney.anytime.paths import Paths
-from spinney.anytime.sums import ClassSums
 from spinney.runtime.engine import in_threads, threads_for
-
-Progress = Callable[[int, int], None]
 
 
 def squirrel_steps(
-    sums: ClassSums,
-    paths: Paths,
-    leaf: NDArray[np.int32],
-    labels: NDArray[np.int64],
+    data: OrderingRows,
     *,
     backward: bool,
     n_jobs: int | None = None,
@@ -33,14 +26,8 @@ def squirrel_steps(
 
     Parameters
     ----------
-    sums : ClassSums
-        What the nodes add.
-    paths : Paths
-        The paths of the forest.
-    leaf : ndarray of shape (n_trees, n_rows), dtype=int32
-        Number of the leaf at which each row ends in each tree.
-    labels : ndarray of shape (n_rows,), dtype=int64
-        The right classes.
+    data : OrderingRows
+        The forest and the rows to rate steps on.
     backward : bool
         Begin at the leaves, each time taking back the step that is missed least.
     n_jobs : int or None, default=None
@@ -56,9 +43,10 @@ def squirrel_steps(
     """
     from spinney.anytime.search_kernels import count_after_moves, find_leads, move_tree
 
+    sums, paths, leaf, labels = data.sums, data.paths, data.leaf, data.labels
     n_trees, n_rows = leaf.shape
     depth = paths.depth
-    if sums.n_classes == 1:  # nothing to win: ties all the way
+    if sums.n_classes == 1:  # nothing to gain: ties everywhere
         trees = np.arange(n_trees)
         return np.repeat(trees, depth)[::-1] if backward else np.repeat(trees, depth)
     values = sums.by_class()
@@ -126,11 +114,7 @@ def squirrel_steps(
         move_tree(
             backward,
             int(level[tree]),
-            paths.left,
-            paths.right,
-            paths.boundary,
-            paths.parent,
-            paths.level,
+            paths,
             leaf[tree],
             change,
             labels,

@@ -1,11 +1,11 @@
-"""The exact best order of a forest: all states judged, then one pass backwards.
+"""The exact best order of a forest: all states rated, then one pass backwards.
 
 Let a state be the number of steps taken in each tree. There are ``(d + 1) ** t`` of
 them for ``t`` trees of depth ``d``, and for each the correctly classified rows have to
 be counted. Counting goes in boxes of states that differ only in the last trees: one
-addition per row and state, over the rows that the other trees leave open. What is kept
-is one byte per state, the tree to step in, and the best sums of the states that have
-the same number of steps in the first tree.
+addition per row and state, over the rows that the other trees leave undecided. What is
+kept is one byte per state, the tree to step in, and the best sums of the states that
+have the same number of steps in the first tree.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
-from spinney.anytime.paths import Paths
-from spinney.anytime.search import follow
-from spinney.anytime.sums import ClassSums
+from spinney.anytime.ordering_rows import OrderingRows, Progress
 from spinney.errors import InvalidArgumentError
 
 # States of a box: so many that to sort out its rows takes little beside them.
@@ -33,14 +31,9 @@ MAX_TREES = 255
 # Share of the memory of the machine that a search may take.
 MEMORY_SHARE = 0.5
 
-Progress = Callable[[int, int], None]
-
 
 def optimal_steps(
-    sums: ClassSums,
-    paths: Paths,
-    leaf: NDArray[np.int32],
-    labels: NDArray[np.int64],
+    data: OrderingRows,
     *,
     worst: bool = False,
     n_jobs: int | None = None,
@@ -51,14 +44,8 @@ def optimal_steps(
 
     Parameters
     ----------
-    sums : ClassSums
-        What the nodes add.
-    paths : Paths
-        The paths of the forest.
-    leaf : ndarray of shape (n_trees, n_rows), dtype=int32
-        Number of the leaf at which each row ends in each tree.
-    labels : ndarray of shape (n_rows,), dtype=int64
-        The right classes.
+    data : OrderingRows
+        The forest and the rows to rate orders on.
     worst : bool, default=False
         Return the order with the smallest mean accuracy instead.
     n_jobs : int or None, default=None
@@ -78,25 +65,26 @@ def optimal_steps(
     InvalidArgumentError
         If there is not enough memory for so many states.
     """
-    from spinney.anytime.search_kernels import choose_steps
+    from spinney.anytime.state_kernels import choose_steps
 
-    trees = np.flatnonzero(paths.depth > 0)
-    n_levels = paths.depth[trees] + 1
+    depth = data.paths.depth
+    trees = np.flatnonzero(depth > 0)
+    n_levels = depth[trees] + 1
     n_threads = 1 if n_jobs is None else effective_n_jobs(n_jobs)
     if len(trees) == 0:
         return np.empty(0, dtype=np.int64)
     n_states = math.prod(n_levels.tolist())
-    n_free, box = _box_of(n_levels)
+    n_free, box = box_of(n_levels)
     _refuse_beyond_memory(
-        n_levels, box, sums.n_classes, len(labels), n_threads, max_bytes
+        n_levels, box, data.sums.n_classes, len(data.labels), n_threads, max_bytes
     )
-    counted = _Counter(sums, paths, leaf, labels, trees, n_free)
+    counter = StateCounter(data, trees, n_free)
     period = n_states // int(n_levels[0])
     best = np.zeros(period, dtype=np.int64)
     choices = np.empty(n_states, dtype=np.uint8)
     firsts = range(n_states - box, -1, -box)
     done = 0
-    for first, counts in _in_parallel(counted.box, firsts, box, n_threads):
+    for first, counts in _in_parallel(counter.box, firsts, box, n_threads):
         choose_steps(
             counts,
             first,
@@ -111,46 +99,44 @@ def optimal_steps(
     return trees[follow(choices, n_levels)]
 
 
-def table_of_states(
-    sums: ClassSums,
-    paths: Paths,
-    leaf: NDArray[np.int32],
-    labels: NDArray[np.int64],
+def follow(
+    choices: NDArray[np.uint8], n_levels: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the correctly classified rows in every state, one axis per tree.
+    """Return the order that the choices of all states lead through.
 
     Parameters
     ----------
-    sums, paths, leaf, labels
-        As for `optimal_steps`.
+    choices : ndarray of shape (n_states,), dtype=uint8
+        Tree to step in, by the number of the state (steps as digits).
+    n_levels : ndarray of shape (n_trees,)
+        Levels of each tree, the root included.
     """
-    trees = np.flatnonzero(paths.depth > 0)
-    n_levels = paths.depth[trees] + 1
-    shape = tuple((paths.depth + 1).tolist())
-    if len(trees) == 0:
-        ones = np.array([sums.at_roots()] * len(labels)).reshape(len(labels), -1)
-        return np.full(shape, (ones.argmax(axis=1) == labels).sum(), dtype=np.int64)
-    n_free, box = _box_of(n_levels)
-    _refuse_beyond_memory(n_levels, 8 * box, sums.n_classes, len(labels), 8, None)
-    counted = _Counter(sums, paths, leaf, labels, trees, n_free)
-    table = np.empty(math.prod(n_levels.tolist()), dtype=np.int64)
-    for first in range(0, len(table), box):
-        counted.box(first, table[first : first + box])
-    return table.reshape(shape)
+    stride = np.append(np.cumprod(n_levels[:0:-1])[::-1], 1).astype(np.int64)
+    order = np.empty(int((n_levels - 1).sum()), dtype=np.int64)
+    state = 0
+    for k in range(len(order)):
+        order[k] = choices[state]
+        state += int(stride[order[k]])
+    return order
 
 
-class _Counter:
-    """Counts the correctly classified rows, a box of states at a time."""
+class StateCounter:
+    """Counts the correctly classified rows, a box of states at a time.
+
+    Parameters
+    ----------
+    data : OrderingRows
+        The forest and the rows.
+    trees : ndarray of int
+        Trees with more than one level.
+    n_free : int
+        How many of them, the last ones, take all their steps within a box.
+    """
 
     def __init__(
-        self,
-        sums: ClassSums,
-        paths: Paths,
-        leaf: NDArray[np.int32],
-        labels: NDArray[np.int64],
-        trees: NDArray[np.intp],
-        n_free: int,
+        self, data: OrderingRows, trees: NDArray[np.intp], n_free: int
     ) -> None:
+        sums, paths, leaf, labels = data.sums, data.paths, data.leaf, data.labels
         self.n_rows = len(labels)
         self.n_levels = paths.depth[trees] + 1
         self.n_fixed = len(trees) - n_free
@@ -179,8 +165,16 @@ class _Counter:
             self.most += levels.max(axis=0)
 
     def box(self, first: int, counts: NDArray[np.int64]) -> None:
-        """Count for the states from number `first` on."""
-        from spinney.anytime.search_kernels import count_box
+        """Count for the states from number `first` on.
+
+        Parameters
+        ----------
+        first : int
+            Number of a state in which the free trees have taken no step.
+        counts : ndarray of shape (n_states,)
+            Overwritten.
+        """
+        from spinney.anytime.state_kernels import count_box
 
         if len(self.base) == 0:  # a single class is always right
             counts[:] = self.n_rows
@@ -201,8 +195,14 @@ class _Counter:
         )
 
 
-def _box_of(n_levels: NDArray[np.int64]) -> tuple[int, int]:
-    """Return how many of the last trees a box leaves free, and its states."""
+def box_of(n_levels: NDArray[np.int64]) -> tuple[int, int]:
+    """Return how many of the last trees a box leaves free, and its states.
+
+    Parameters
+    ----------
+    n_levels : ndarray of shape (n_trees,)
+        Levels of each tree that has any, the root included.
+    """
     n_free, box = 1, int(n_levels[-1])
     while box < BOX_STATES and n_free < len(n_levels):
         n_free += 1
@@ -218,8 +218,8 @@ def _in_parallel(
 ) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Yield (first state, counts) of every box, in order, counted by several threads.
 
-    A thread takes a run of boxes, for to hand over a single one takes about as long
-    as to count it.
+    A thread takes a run of boxes, because handing over a single one takes about as
+    long as counting it.
     """
     run = max(1, 20_000 // box)
     if n_threads == 1:

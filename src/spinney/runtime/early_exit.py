@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.forest import Forest
+from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
 from spinney.runtime.engine import (
     Engine,
     RowPredictor,
@@ -29,8 +30,11 @@ from spinney.runtime.engine import (
 )
 from spinney.runtime.exit_kinds import BY_BIN
 from spinney.runtime.exit_rule import ExitRule
-from spinney.runtime.kernels import MIN_BLOCK_ROWS
-from spinney.runtime.row_kernels import early_class_of_row, settle_rows
+from spinney.runtime.row_kernels import (
+    ExitArguments,
+    early_class_of_row,
+    settle_rows,
+)
 from spinney.runtime.scoring import (
     check_voting,
     decision_threshold,
@@ -38,7 +42,7 @@ from spinney.runtime.scoring import (
     scoring_forest,
     tree_ranges,
 )
-from spinney.runtime.stage_kernels import Stage, Stages, ask_stages, join_stages
+from spinney.runtime.stage_kernels import Stage, Stages, evaluate_stages, join_stages
 
 Answers = tuple[NDArray[np.intp], NDArray[np.int32]]
 
@@ -103,10 +107,17 @@ class EarlyExitEngine:
             decision_threshold(forest, voting),
             rounding_tolerance(forest, scoring, voting),
         )
+        self._exit_arguments = self._arguments_of(self.rule)
         self._stages: dict[type, Stages] = {}
         self._bin_stages: list[Engine] = []
         self._score_range: tuple[float, float] | None = None
         self._lock = threading.Lock()
+
+    def _arguments_of(self, rule: ExitRule) -> ExitArguments:
+        """Return what kernels need to know of a rule."""
+        return ExitArguments(
+            rule.exit_points, rule.kind, rule.bounds, rule.table, *self._ends
+        )
 
     def with_rule(self, rule: ExitRule) -> EarlyExitEngine:
         """Return an engine for another rule that shares what does not depend on it.
@@ -131,6 +142,7 @@ class EarlyExitEngine:
         rule.check(forest.n_trees, self._scoring.n_outputs)
         other = object.__new__(EarlyExitEngine)
         vars(other).update(vars(self), rule=rule)
+        other._exit_arguments = self._arguments_of(rule)
         if not np.array_equal(rule.exit_points, mine.exit_points):
             # Otherwise the same dict and lock: whoever is first lays out for both.
             other._stages, other._bin_stages = {}, []
@@ -211,13 +223,12 @@ class EarlyExitEngine:
         else:
             index = np.empty(len(rows), dtype=np.int64)
             totals = np.empty((len(rows), len(self._start)))
-            k, n_left = ask_stages(
+            k, n_left = evaluate_stages(
                 rows,
                 self._stages_for(dtype),
                 0 if by_row is None else MIN_BLOCK_ROWS,
+                *self._exit_arguments,
                 self._start,
-                *self.rule.arrays,
-                *self._ends,
                 totals,
                 index,
                 classes,
@@ -226,11 +237,10 @@ class EarlyExitEngine:
         if by_row is not None and n_left > 0:
             settle_rows(
                 rows,
-                *by_row[:-1],
-                totals[:n_left],
+                *by_row,
+                *self._exit_arguments,
                 k,
-                *self.rule.arrays,
-                *self._ends,
+                totals[:n_left],
                 index[:n_left],
                 classes,
                 n_evaluated,
@@ -350,10 +360,9 @@ class EarlyExitEngine:
                 by_row = whole.row_arguments(dtype)
                 if by_row is not None:
                     arguments[np.dtype(dtype)] = (
-                        *by_row[:-1],
+                        *by_row,
+                        *self._exit_arguments,
                         self._start,
-                        *rule.arrays,
-                        *self._ends,
                     )
         return RowPredictor(
             forest.n_features, labels, early_class_of_row, arguments, answer

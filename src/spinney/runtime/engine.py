@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spinney.forest.links import CLOSE
 from spinney.forest.rows import as_rows, refuse_shuffled_columns
-from spinney.runtime.kernels import (
+from spinney.runtime.batch_kernels import (
     ANSWER_BYTES,
     BLOCK_BYTES,
     BLOCK_ROWS,
@@ -27,7 +27,7 @@ from spinney.runtime.kernels import (
 )
 from spinney.runtime.layout import Layout, fits_32_bits, lay_out
 from spinney.runtime.loading import ALL_ROWS
-from spinney.runtime.row_kernels import class_of_row, score_rows
+from spinney.runtime.row_kernels import RowArguments, class_of_row, score_rows
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
@@ -54,7 +54,7 @@ class Engine:
         self._lock = threading.Lock()
         self._layouts: dict[tuple[type, bool], Layout] = {}
         self._tables: dict[type, NDArray[np.floating]] = {}
-        self._row_arguments: dict[type, tuple[Any, ...] | None] = {}
+        self._row_arguments: dict[type, RowArguments | None] = {}
         output = forest.tree_output
         self.tree_output: NDArray[np.int64] = (
             np.full(forest.n_trees, -1, dtype=np.int64)
@@ -69,6 +69,10 @@ class Engine:
         self.sum_dtype = np.dtype(forest.sum_dtype)
         self.trees_per_output = per_output.astype(self.sum_dtype)
         self.is_narrow = fits_32_bits(forest)
+        # What comes before the trees, what their sum is divided by, what comes after.
+        self._ends = np.zeros((3, forest.n_outputs), dtype=self.sum_dtype)
+        self._ends[2 if forest.base_added == "last" else 0] = forest.base_score
+        self._ends[1] = 1 if forest.aggregation == "sum" else self.trees_per_output
 
     # ---------------------------------------------------------------- preparation
 
@@ -106,34 +110,27 @@ class Engine:
                 self._tables[dtype] = np.ascontiguousarray(values, dtype=self.sum_dtype)
             return self._tables[dtype]
 
-    def row_arguments(self, dtype: type[np.floating]) -> tuple[Any, ...] | None:
-        """Return what `score_rows` needs beside the rows, made on first use.
+    def row_arguments(self, dtype: type[np.floating]) -> RowArguments | None:
+        """Return what the kernels for single rows need, made on first use.
 
         None if nodes beyond a plain comparison, or links wider than usual, leave only
         the way of the batches, which knows them all.
         """
         if dtype not in self._row_arguments:
-            forest = self.forest
             layout = self.layout(dtype)
             walk = layout.walk
-            ends = np.zeros((3, forest.n_outputs), dtype=self.sum_dtype)
-            ends[2 if forest.base_added == "last" else 0] = forest.base_score
-            ends[1] = 1 if forest.aggregation == "sum" else self.trees_per_output
             self._row_arguments[dtype] = (
                 None
                 if walk.is_special or not self.is_narrow
-                else (
+                else RowArguments(
                     layout.columns,
-                    walk.threshold,
                     walk.link,
-                    walk.payload,
                     walk.root,
-                    walk.child_shift,
-                    walk.column_mask,
+                    int(walk.child_shift),
+                    int(walk.column_mask),
                     int(walk.depth.max()),
                     self.table(layout, dtype),
                     self.tree_output,
-                    ends,
                 )
             )
         return self._row_arguments[dtype]
@@ -161,7 +158,7 @@ class Engine:
             arguments = self.row_arguments(rows.dtype.type)
             if arguments is not None:
                 total = np.empty((len(rows), self.forest.n_outputs), self.sum_dtype)
-                score_rows(rows, *arguments, total)
+                score_rows(rows, *arguments, self._ends, total)
                 return total
         layout = self.layout(rows.dtype.type)
         table = self.table(layout, rows.dtype.type)
@@ -242,7 +239,7 @@ class Engine:
         for dtype in self.dtypes_of_single_rows():
             by_row = self.row_arguments(dtype)
             if forest.classes is not None and by_row is not None:
-                arguments[np.dtype(dtype)] = (*by_row, *decision)
+                arguments[np.dtype(dtype)] = (*by_row, self._ends, *decision)
         return RowPredictor(
             forest.n_features,
             [] if forest.classes is None else list(forest.classes),

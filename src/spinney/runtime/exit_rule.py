@@ -233,11 +233,6 @@ class ExitRule:
         """A lead above this leaves; None for other kinds of rules."""
         return self.bounds[0] if self.kind == BY_MARGIN else None
 
-    @property
-    def arrays(self) -> tuple[Any, ...]:
-        """What kernels take, in their order."""
-        return self.exit_points, self.kind, self.bounds, self.table
-
     def answers(self, k: int, totals: Numbers) -> NDArray[np.int64]:
         """Return the class with which each row leaves, or why it does not.
 

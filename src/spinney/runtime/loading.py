@@ -25,21 +25,33 @@ def _place_of(places, r):
 
 
 @kernel
-def load_rows(X, places, first, n_rows, columns, rows):
-    """Copy the columns in use of some rows; tell whether there is a NaN among them.
+def load_row(X, i, columns, rows, start):
+    """Copy the columns in use of row `i`; tell whether there is a NaN among them.
 
-    Each row is followed by minus infinity, the column that leaves look at.
+    They are written to `rows` from `start` on, followed by minus infinity, the column
+    that leaves look at.
     """
     n_columns = columns.shape[0]
-    stride = n_columns + 1
+    any_nan = False
+    for c in range(n_columns):
+        x = X[i, u(columns[c])]
+        rows[start + c] = x
+        any_nan |= x != x
+    rows[start + n_columns] = -np.inf
+    return any_nan
+
+
+@kernel
+def load_rows(X, places, first, n_rows, columns, rows):
+    """Copy the columns in use of some rows one after another, as `load_row` does.
+
+    Returns whether there is a NaN among them.
+    """
+    stride = columns.shape[0] + 1
     any_nan = False
     for r in range(n_rows):
         i = _place_of(places, u(first + r))
-        for c in range(n_columns):
-            x = X[i, u(columns[c])]
-            rows[r * stride + c] = x
-            any_nan |= x != x
-        rows[r * stride + n_columns] = -np.inf
+        any_nan |= load_row(X, i, columns, rows, r * stride)
     return any_nan
 
 

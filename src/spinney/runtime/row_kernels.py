@@ -7,35 +7,52 @@ indices.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from spinney.runtime.exit_kinds import BETWEEN, BY_COUNT, BY_MARGIN
 from spinney.runtime.kernel_cache import kernel
+from spinney.runtime.loading import load_row
 
 u = np.uint64
 
 
-@kernel
-def _load_row(X, r, columns, used):
-    """Copy the columns in use of a row, and minus infinity for the leaves to look at.
+class RowArguments(NamedTuple):
+    """What the kernels for single rows need to know of a forest.
 
-    Returns whether there is a NaN among them.
+    Callers splat it: handing a tuple of arrays to a kernel takes microseconds, about as
+    long as the walk of a row, and so does every further array. Hence there are plain
+    numbers instead of `numpy.uint64`, and no views of `link`.
     """
-    n_columns = columns.shape[0]
-    any_nan = False
-    for c in range(n_columns):
-        x = X[r, columns[c]]
-        used[c] = x
-        any_nan |= x != x
-    used[n_columns] = -np.inf
-    return any_nan
+
+    columns: NDArray[np.int64]  # the columns of a row that any node looks at
+    link: NDArray[np.unsignedinteger]  # of `Walk`, and so the next three
+    root: NDArray[np.uint64]
+    child_shift: int
+    column_mask: int
+    max_depth: int  # of the deepest tree
+    table: NDArray[np.floating]  # what each leaf value index adds
+    tree_output: NDArray[np.int64]  # the output that a tree adds to, -1 for all
+
+
+class ExitArguments(NamedTuple):
+    """What the kernels need to know of an exit rule; splatted, too."""
+
+    exit_points: NDArray[np.int64]  # numbers of trees after which a row may leave
+    kind: int  # how the sums of a row decide: one of the four below
+    bounds: NDArray[np.float64]  # (2, n_exit_points), where sums decide
+    stops: NDArray[np.int32]  # (n_exit_points, n_counts), where votes decide
+    decision_threshold: float  # one output: the smallest sum of the second class
+    tolerance: float  # sums closer than this are left open; 0 if sums are exact
 
 
 @kernel
 def _walk_eight_trees(
     row, missing, threshold, link, root, tree, shift, mask, max_depth, node
 ):
-    """Take one row down eight trees at once; write the places where it ends."""
+    """Take one row down eight trees at once; write the nodes where it ends."""
     one, two = u(1), u(2)
     missing_bit = shift - one
     last = root.shape[0] - 1
@@ -79,28 +96,18 @@ def _walk_eight_trees(
 
 @kernel
 def _add_trees_to_row(
-    row,
-    missing,
-    threshold,
-    link,
-    payload,
-    root,
-    shift,
-    mask,
-    max_depth,
-    table,
-    tree_output,
-    total,
+    row, missing, link, root, shift, mask, max_depth, table, tree_output, total
 ):
     """Add what each tree of plain comparisons says about one row, in order."""
     node = np.empty(8, dtype=np.uint64)
+    threshold = link.view(row.dtype)
     n_trees = root.shape[0]
     for tree in range(0, n_trees, 8):
         _walk_eight_trees(
             row, missing, threshold, link, root, tree, shift, mask, max_depth, node
         )
         for k in range(min(8, n_trees - tree)):
-            values = table[payload[u(2) * node[k]]]
+            values = table[u(link[u(2) * node[k]])]
             output = tree_output[tree + k]
             if output >= 0:
                 total[output] += values[0]
@@ -113,12 +120,10 @@ def _add_trees_to_row(
 def score_rows(
     X,
     columns,
-    threshold,
     link,
-    payload,
     root,
-    shift,
-    mask,
+    child_shift,
+    column_mask,
     max_depth,
     table,
     tree_output,
@@ -127,35 +132,27 @@ def score_rows(
 ):
     """Write the raw scores of a few rows, for trees of plain comparisons.
 
-    The parts of `Walk` come one by one: handing a tuple of arrays to a kernel takes
-    microseconds, about as long as the walk of a row.
-
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features)
         Rows, of the type that the layout is for.
-    columns, threshold, link, payload, root, shift, mask
-        Parts of `Layout` and `Walk`.
-    max_depth : int
-        Depth of the deepest tree.
-    table, tree_output
-        As for `add_trees`.
+    columns, link, root, child_shift, column_mask, max_depth, table, tree_output
+        `RowArguments`.
     ends : ndarray of shape (3, n_outputs), dtype of `table`
         What comes before the trees, what their sum is divided by, what comes after.
     total : ndarray of shape (n_rows, n_outputs), dtype of `table`
         Overwritten.
     """
     used = np.empty(columns.shape[0] + 1, dtype=X.dtype)
+    shift, mask = u(child_shift), u(column_mask)
     for r in range(X.shape[0]):
-        missing = _load_row(X, r, columns, used)
+        missing = load_row(X, u(r), columns, used, 0)
         for v in range(ends.shape[1]):
             total[r, v] = ends[0, v]
         _add_trees_to_row(
             used,
             missing,
-            threshold,
             link,
-            payload,
             root,
             shift,
             mask,
@@ -172,17 +169,15 @@ def score_rows(
 def class_of_row(
     row,
     columns,
-    threshold,
     link,
-    payload,
     root,
-    shift,
-    mask,
+    child_shift,
+    column_mask,
     max_depth,
     table,
     tree_output,
     ends,
-    positive_from,
+    decision_threshold,
     margin,
 ):
     """Return the class index for one row, or -1 if it is too close to call here.
@@ -191,11 +186,11 @@ def class_of_row(
     ----------
     row : ndarray of shape (n_features,)
         The row, of the type that the layout is for.
-    columns, threshold, link, payload, root, shift, mask, max_depth, table
+    columns, link, root, child_shift, column_mask, max_depth, table, tree_output
+        `RowArguments`.
+    ends
         As for `score_rows`.
-    tree_output, ends
-        As for `score_rows`.
-    positive_from : float
+    decision_threshold : float
         With one output: the smallest raw score of the second class.
     margin : float
         With several outputs: how far the winner must be ahead of every other output.
@@ -206,12 +201,10 @@ def class_of_row(
     score_rows(
         row.reshape(1, row.shape[0]),
         columns,
-        threshold,
         link,
-        payload,
         root,
-        shift,
-        mask,
+        child_shift,
+        column_mask,
         max_depth,
         table,
         tree_output,
@@ -220,7 +213,7 @@ def class_of_row(
     )
     total = totals[0]
     if n_outputs == 1:
-        return np.int64(total[0] >= positive_from)
+        return np.int64(total[0] >= decision_threshold)
     winner = 0
     for v in range(1, n_outputs):
         if total[v] > total[winner]:
@@ -244,7 +237,7 @@ def _side(total, lower, upper):
 
 @kernel
 def _verdict(kind, k, totals, r, bounds, stops):
-    """Return the class with which row `r` leaves at check `k`, or -1 if it stays."""
+    """Return the class with which row `r` leaves at exit point `k`, -1 if it stays."""
     if kind == BETWEEN:
         return _side(totals[r, 0], bounds[0, k], bounds[1, k])
     if kind == BY_COUNT:
@@ -265,16 +258,16 @@ def _verdict(kind, k, totals, r, bounds, stops):
 
 
 @kernel
-def _final_verdict(totals, r, positive_from, tolerance):
-    """Return the class of a row that all trees were asked about.
+def _final_verdict(totals, r, decision_threshold, tolerance):
+    """Return the class of a row that all trees were evaluated for.
 
     -1 if the sums are so close that the order of the additions may matter.
     """
     n_outputs = totals.shape[1]
     if n_outputs == 1:
-        if tolerance > 0 and not abs(totals[r, 0] - positive_from) > tolerance:
+        if tolerance > 0 and not abs(totals[r, 0] - decision_threshold) > tolerance:
             return -1
-        return 1 if totals[r, 0] >= positive_from else 0
+        return 1 if totals[r, 0] >= decision_threshold else 0
     best = 0
     for v in range(1, n_outputs):
         if totals[r, v] > totals[r, best]:
@@ -287,26 +280,29 @@ def _final_verdict(totals, r, positive_from, tolerance):
 
 
 @kernel
-def settle_block(totals, place, kind, k, step, bounds, stops, classes, counts):
-    """Let the rows of a block leave that a check allows to.
+def settle_block(
+    totals, row_index, kind, k, n_evaluated, bounds, stops, classes, counts
+):
+    """Let the rows of a block leave that an exit point allows to.
 
     Parameters
     ----------
     totals : ndarray of shape (n_rows, n_outputs)
         Sums of the rows of the block. Those of the rows that stay move to the front.
-    place : ndarray of shape (n_rows,), dtype=int64
+    row_index : ndarray of shape (n_rows,), dtype=int64
         Where in `classes` and `counts` the answers of each row belong. Those of the
         rows that stay move to the front.
     kind : int
         Part of an `ExitRule`, like `bounds` and `stops`.
     k : int
-        Number of the check.
-    step : int
-        Number of trees asked so far.
+        Number of the exit point.
+    n_evaluated : int
+        Number of trees evaluated so far.
     bounds, stops
         Parts of an `ExitRule`.
     classes, counts : ndarray, dtype=intp and int32
-        Overwritten: the class of rows that leave, -1 for those that stay, and `step`.
+        Overwritten: the class of rows that leave, -1 for those that stay, and
+        `n_evaluated`.
 
     Returns
     -------
@@ -320,105 +316,103 @@ def settle_block(totals, place, kind, k, step, bounds, stops, classes, counts):
     if kind == BETWEEN:
         lower, upper = bounds[0, k], bounds[1, k]
         for r in range(u(totals.shape[0])):
-            total, at = totals[r, u(0)], place[r]
+            total, at = totals[r, u(0)], row_index[r]
             answer = _side(total, lower, upper)
             classes[u(at)] = answer
-            counts[u(at)] = step
+            counts[u(at)] = n_evaluated
             totals[n_left, u(0)] = total
-            place[n_left] = at
+            row_index[n_left] = at
             n_left += u(answer < 0)
         return np.int64(n_left)
     for r in range(u(totals.shape[0])):
         answer = _verdict(kind, k, totals, r, bounds, stops)
-        at = place[r]
+        at = row_index[r]
         classes[u(at)] = answer
-        counts[u(at)] = step
+        counts[u(at)] = n_evaluated
         for v in range(u(totals.shape[1])):
             totals[n_left, v] = totals[r, v]
-        place[n_left] = at
+        row_index[n_left] = at
         n_left += u(answer < 0)
     return np.int64(n_left)
 
 
 @kernel
-def finish_block(totals, place, step, positive_from, tolerance, classes, counts):
-    """Answer the rows that all trees were asked about.
+def finish_block(
+    totals, row_index, n_evaluated, decision_threshold, tolerance, classes, counts
+):
+    """Answer the rows that all trees were evaluated for.
 
     Parameters
     ----------
-    totals, place, step
+    totals, row_index, n_evaluated
         As for `settle_block`.
-    positive_from : float
+    decision_threshold : float
         With one output: the smallest sum of the second class.
     tolerance : float
-        Sums that lie closer together than this (or to `positive_from`) are left
+        Sums that lie closer together than this (or to `decision_threshold`) are left
         open; 0 if sums are exact.
     classes, counts
         As for `settle_block`. The class is -1 where the sums are too close to call.
     """
     for r in range(totals.shape[0]):
-        classes[place[r]] = _final_verdict(totals, r, positive_from, tolerance)
-        counts[place[r]] = step
+        classes[row_index[r]] = _final_verdict(totals, r, decision_threshold, tolerance)
+        counts[row_index[r]] = n_evaluated
 
 
 @kernel
 def settle_rows(
     X,
     columns,
-    threshold,
     link,
-    payload,
     root,
-    shift,
-    mask,
+    child_shift,
+    column_mask,
     max_depth,
     table,
     tree_output,
-    totals,
-    first_check,
-    checks,
+    exit_points,
     kind,
     bounds,
     stops,
-    positive_from,
+    decision_threshold,
     tolerance,
-    place,
+    first_exit,
+    totals,
+    row_index,
     classes,
     counts,
 ):
-    """Ask a few rows of `X`, those at `place`, until each may leave.
+    """Evaluate a few rows of `X`, those at `row_index`, until each may leave.
 
-    Eight trees are asked at once, which takes hardly longer than one: the checks among
-    them are made afterwards, in order, and the row leaves at the first that allows it.
+    Eight trees are walked at once, which takes hardly longer than one: the exit points
+    among them come afterwards, in order, and the row leaves at the first that lets it.
 
     Parameters
     ----------
-    X, columns, threshold, link, payload, root, shift, mask, max_depth, table
+    X
         As for `score_rows`.
-    tree_output
-        As for `score_rows`.
+    columns, link, root, child_shift, column_mask, max_depth, table, tree_output
+        `RowArguments`.
+    exit_points, kind, bounds, stops, decision_threshold, tolerance
+        `ExitArguments`.
+    first_exit : int
+        Number of the first exit point that the rows have not come to.
     totals : ndarray of shape (n_rows, n_outputs)
-        Sums so far: of no trees, or of those before check `first_check`. Overwritten.
-    first_check : int
-        Number of the first check that has not been made.
-    checks : ndarray of shape (n_checks,), dtype=int64
-        Steps after which a row may leave.
-    kind, bounds, stops
-        As for `settle_block`.
-    positive_from, tolerance
-        As for `finish_block`.
-    place, classes, counts
+        Sums so far: of no trees, or of those before `first_exit`. Overwritten.
+    row_index, classes, counts
         As for `settle_block`.
     """
     used = np.empty(columns.shape[0] + 1, dtype=X.dtype)
     node = np.empty(8, dtype=np.uint64)
+    threshold = link.view(X.dtype)
+    shift, mask = u(child_shift), u(column_mask)
     n_trees = root.shape[0]
-    n_checks = checks.shape[0]
+    n_exits = exit_points.shape[0]
     n_values = table.shape[1]
-    for r in range(place.shape[0]):
-        missing = _load_row(X, place[r], columns, used)
-        tree = checks[first_check - 1] if first_check > 0 else 0
-        k = first_check
+    for r in range(row_index.shape[0]):
+        missing = load_row(X, u(row_index[r]), columns, used, 0)
+        tree = exit_points[first_exit - 1] if first_exit > 0 else 0
+        k = first_exit
         answer = -1
         while tree < n_trees and answer < 0:
             _walk_eight_trees(
@@ -427,7 +421,7 @@ def settle_rows(
             last = min(tree + 8, n_trees)
             first = tree
             while tree < last and answer < 0:
-                p = payload[u(2) * node[tree - first]]
+                p = u(link[u(2) * node[tree - first]])
                 output = tree_output[tree]
                 if output >= 0:
                     totals[r, output] += table[p, 0]
@@ -435,76 +429,69 @@ def settle_rows(
                     for v in range(n_values):
                         totals[r, v] += table[p, v]
                 tree += 1
-                if k < n_checks and checks[k] == tree:
+                if k < n_exits and exit_points[k] == tree:
                     answer = _verdict(kind, k, totals, r, bounds, stops)
                     k += 1
         if answer < 0:
-            answer = _final_verdict(totals, r, positive_from, tolerance)
-        classes[place[r]] = answer
-        counts[place[r]] = tree
+            answer = _final_verdict(totals, r, decision_threshold, tolerance)
+        classes[row_index[r]] = answer
+        counts[row_index[r]] = tree
 
 
 @kernel
 def early_class_of_row(
     row,
     columns,
-    threshold,
     link,
-    payload,
     root,
-    shift,
-    mask,
+    child_shift,
+    column_mask,
     max_depth,
     table,
     tree_output,
-    start,
-    checks,
+    exit_points,
     kind,
     bounds,
     stops,
-    positive_from,
+    decision_threshold,
     tolerance,
+    start,
 ):
-    """Return the class index for one row, asked until it may leave.
+    """Return the class index for one row, evaluated until it may leave.
 
     Parameters
     ----------
     row : ndarray of shape (n_features,)
         The row, of the type that the layout is for.
-    columns, threshold, link, payload, root, shift, mask, max_depth, table
-        As for `score_rows`.
-    tree_output
-        As for `score_rows`.
+    columns, link, root, child_shift, column_mask, max_depth, table, tree_output
+        `RowArguments`.
+    exit_points, kind, bounds, stops, decision_threshold, tolerance
+        `ExitArguments`.
     start : ndarray of shape (n_outputs,)
         Sums before the first tree.
-    checks, kind, bounds, stops, positive_from, tolerance
-        As for `settle_rows`.
     """
-    totals = start.copy().reshape(1, start.shape[0])
-    place = np.zeros(1, dtype=np.int64)
+    row_index = np.zeros(1, dtype=np.int64)
     classes = np.empty(1, dtype=np.intp)
     counts = np.empty(1, dtype=np.int32)
     settle_rows(
         row.reshape(1, row.shape[0]),
         columns,
-        threshold,
         link,
-        payload,
         root,
-        shift,
-        mask,
+        child_shift,
+        column_mask,
         max_depth,
         table,
         tree_output,
-        totals,
-        0,
-        checks,
+        exit_points,
         kind,
         bounds,
         stops,
-        positive_from,
+        decision_threshold,
         tolerance,
-        place,
+        0,
+        start.copy().reshape(1, start.shape[0]),
+        row_index,
         classes,
         counts,
     )

@@ -7,18 +7,19 @@ other in the same ones, and one call asks all stages, each with its part of ever
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from itertools import count
+from typing import Any, NamedTuple, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.bitslicing import Program
+from spinney.runtime.batch_kernels import add_trees
 from spinney.runtime.kernel_cache import kernel
-from spinney.runtime.kernels import add_trees
-from spinney.runtime.layout import Categories, Forms, Walk
+from spinney.runtime.layout import Forms
 from spinney.runtime.row_kernels import finish_block, settle_block
 
-u = np.uint64
+# How a kernel makes a number of each type from a mark.
+NUMBERS = {int: "int", bool: "bool", np.uint64: "np.uint64"}
 
 
 class Stage(NamedTuple):
@@ -90,84 +91,65 @@ def _fields(stage: Stage) -> list[int]:
     ]
 
 
-@kernel
-def stage_of(stages, k):
-    """Return stage `k`: views of its parts of the arrays.
+def _write_stage_of() -> Any:
+    """Return a function ``(stages, k)`` that gives stage `k`, as views of its arrays.
 
-    Parameters
-    ----------
-    stages : Stages
-        All of them.
-    k : int
-        Which one.
+    A kernel cannot loop over the fields of a tuple. So one is written from the fields
+    themselves, in the order in which `join_stages` marks them: whatever is added to a
+    tuple is found by both, and a type that is in neither list is an error here.
     """
-    a, b = stages.marks[k], stages.marks[k + 1]
-    forms = stages.joined.forms
-    walk, program, categories = forms.walk, forms.program, forms.categories
-    return Stage(
-        Forms(
-            forms.columns[a[0] : b[0]],
-            Walk(
-                walk.threshold[a[1] : b[1]],
-                walk.link[a[2] : b[2]],
-                walk.payload[a[3] : b[3]],
-                walk.kind[a[4] : b[4]],
-                walk.root[a[5] : b[5]],
-                walk.depth[a[6] : b[6]],
-                u(a[7]),
-                u(a[8]),
-                a[9] != 0,
-            ),
-            Program(
-                program.chain_column[a[10] : b[10]],
-                program.chain_offsets[a[11] : b[11]],
-                program.question_column[a[12] : b[12]],
-                program.question_threshold[a[13] : b[13]],
-                program.question_set[a[14] : b[14]],
-                program.question_kind[a[15] : b[15]],
-                program.question_slot[a[16] : b[16]],
-                program.run_offsets[a[17] : b[17]],
-                program.run_kind[a[18] : b[18]],
-                program.run_end[a[19] : b[19]],
-                program.operations[a[20] : b[20]],
-                a[21],
-                program.is_sliced[a[22] : b[22]],
-                program.n_planes[a[23] : b[23]],
-                program.first_code[a[24] : b[24]],
-                program.first_payload[a[25] : b[25]],
-                program.is_listed[a[26] : b[26]],
-                program.leaf_of_code[a[27] : b[27]],
-            ),
-            Categories(
-                categories.offsets[a[28] : b[28]],
-                categories.words[a[29] : b[29]],
-                a[30],
-            ),
-        ),
-        a[31],
-        stages.joined.table[a[32] : b[32]],
-        stages.joined.tree_output[a[33] : b[33]],
-    )
+    lines: list[str] = []
+    names: dict[str, Any] = {"__name__": __name__, "np": np}
+    number = count()
+
+    def parts_of(kind: type, path: str) -> str:
+        names[kind.__name__] = kind
+        parts = []
+        for field, hint in get_type_hints(kind).items():
+            if hasattr(hint, "_fields"):
+                # A variable of its own: taking a tuple out of another is dear.
+                lines.append(f"    {path}_{field} = {path}.{field}")
+                parts.append(parts_of(hint, f"{path}_{field}"))
+            elif get_origin(hint) is np.ndarray:
+                i = next(number)
+                parts.append(f"{path}.{field}[a[{i}] : b[{i}]]")
+            else:
+                parts.append(f"{NUMBERS[hint]}(a[{next(number)}])")
+        return f"{kind.__name__}({', '.join(parts)})"
+
+    stage = parts_of(Stage, "stage")
+    lines = [
+        "def stage_of(stages, k):",
+        "    a, b = stages.marks[k], stages.marks[k + 1]",
+        "    stage = stages.joined",
+        *lines,
+        f"    return {stage}",
+    ]
+    exec(compile("\n".join(lines), __file__, "exec"), names)
+    return names["stage_of"]
+
+
+stage_of = kernel(_write_stage_of())
 
 
 @kernel
-def ask_stages(
+def evaluate_stages(
     X,
     stages,
     few_rows,
-    start,
-    checks,
+    exit_points,
     kind,
     bounds,
     stops,
-    positive_from,
+    decision_threshold,
     tolerance,
+    start,
     totals,
-    place,
+    row_index,
     classes,
     counts,
 ):
-    """Ask rows stage by stage, and let them leave in between.
+    """Evaluate rows stage by stage, and let them leave in between.
 
     Parameters
     ----------
@@ -177,20 +159,18 @@ def ask_stages(
         The forest.
     few_rows : int
         Stop when fewer rows than this are left.
+    exit_points, kind, bounds, stops, decision_threshold, tolerance
+        `ExitArguments`.
     start : ndarray of shape (n_outputs,)
         Sums before the first tree.
-    checks, kind, bounds, stops
-        Of an `ExitRule`.
-    positive_from, tolerance
-        As for `finish_block`.
     totals : ndarray of shape (n_rows, n_outputs)
         Overwritten: first of all with the sums of the rows that are left.
-    place : ndarray of shape (n_rows,), dtype=int64
+    row_index : ndarray of shape (n_rows,), dtype=int64
         Overwritten: first of all with the numbers of the rows that are left.
     classes : ndarray of shape (n_rows,), dtype=intp
     counts : ndarray of shape (n_rows,), dtype=int32
         Overwritten with the answers of rows that have left, and the number of trees
-        that they were asked.
+        that were evaluated for them.
 
     Returns
     -------
@@ -202,7 +182,7 @@ def ask_stages(
     n_left = X.shape[0]
     n_stages = stages.marks.shape[0] - 1
     for r in range(n_left):
-        place[r] = r
+        row_index[r] = r
         for v in range(start.shape[0]):
             totals[r, v] = start[v]
     for k in range(n_stages):
@@ -211,20 +191,20 @@ def ask_stages(
         stage = stage_of(stages, k)
         add_trees(
             X,
-            place[: n_left if n_left < X.shape[0] else 0],  # none at all: all rows
+            row_index[: n_left if n_left < X.shape[0] else 0],  # none at all: all rows
             stage.forms,
             stage.block,
             stage.table,
             stage.tree_output,
             totals[:n_left],
         )
-        if k < checks.shape[0]:
+        if k < exit_points.shape[0]:
             n_left = settle_block(
                 totals[:n_left],
-                place[:n_left],
+                row_index[:n_left],
                 kind,
                 k,
-                checks[k],
+                exit_points[k],
                 bounds,
                 stops,
                 classes,
@@ -235,9 +215,9 @@ def ask_stages(
     n_trees = stages.joined.forms.walk.depth.shape[0]
     finish_block(
         totals[:n_left],
-        place[:n_left],
+        row_index[:n_left],
         n_trees,
-        positive_from,
+        decision_threshold,
         tolerance,
         classes,
         counts,

@@ -53,17 +53,30 @@ def goes_right(x, threshold, kind, words, start, end, rule):
 
 
 @kernel
+def next_node(rows, start, missing, threshold, link, node, shift, mask):
+    """Return the child of a node that a row goes to, a leaf again if it is at one.
+
+    Plain comparisons only. The row begins at `start` in `rows`; `missing` tells whether
+    any row has a NaN. Children are counted from the root.
+    """
+    one, two = u(1), u(2)
+    word = link[two * node + one]
+    x = rows[start + (word & mask)]
+    child = (word >> shift) + u(x > threshold[two * node])
+    if missing:
+        child += u(x != x) & ~(word >> (shift - one)) & one
+    return child
+
+
+@kernel
 def walk_levels(rows, stride, walk, root, n_levels, missing, active, n_active, node):
     """Take some rows `n_levels` down a tree, eight at a time.
 
     Eight independent walks hide one another's waiting for memory. `active` must be
     readable up to the next multiple of eight.
     """
-    one, two = u(1), u(2)
-    threshold = walk.threshold[two * root :]
-    link = walk.link[two * root :]
+    t, w = walk.threshold[u(2) * root :], walk.link[u(2) * root :]
     shift, mask = walk.child_shift, walk.column_mask
-    missing_bit = shift - one
     for k in range(0, n_active, 8):
         r0, r1 = u(active[k]), u(active[k + 1])
         r2, r3 = u(active[k + 2]), u(active[k + 3])
@@ -73,46 +86,15 @@ def walk_levels(rows, stride, walk, root, n_levels, missing, active, n_active, n
         s4, s5, s6, s7 = r4 * stride, r5 * stride, r6 * stride, r7 * stride
         i0, i1, i2, i3 = u(node[r0]), u(node[r1]), u(node[r2]), u(node[r3])
         i4, i5, i6, i7 = u(node[r4]), u(node[r5]), u(node[r6]), u(node[r7])
-        if not missing:
-            for _ in range(n_levels):
-                w0, w1 = link[two * i0 + one], link[two * i1 + one]
-                w2, w3 = link[two * i2 + one], link[two * i3 + one]
-                w4, w5 = link[two * i4 + one], link[two * i5 + one]
-                w6, w7 = link[two * i6 + one], link[two * i7 + one]
-                i0 = (w0 >> shift) + u(rows[s0 + (w0 & mask)] > threshold[two * i0])
-                i1 = (w1 >> shift) + u(rows[s1 + (w1 & mask)] > threshold[two * i1])
-                i2 = (w2 >> shift) + u(rows[s2 + (w2 & mask)] > threshold[two * i2])
-                i3 = (w3 >> shift) + u(rows[s3 + (w3 & mask)] > threshold[two * i3])
-                i4 = (w4 >> shift) + u(rows[s4 + (w4 & mask)] > threshold[two * i4])
-                i5 = (w5 >> shift) + u(rows[s5 + (w5 & mask)] > threshold[two * i5])
-                i6 = (w6 >> shift) + u(rows[s6 + (w6 & mask)] > threshold[two * i6])
-                i7 = (w7 >> shift) + u(rows[s7 + (w7 & mask)] > threshold[two * i7])
-        else:
-            for _ in range(n_levels):
-                w0, w1 = link[two * i0 + one], link[two * i1 + one]
-                w2, w3 = link[two * i2 + one], link[two * i3 + one]
-                w4, w5 = link[two * i4 + one], link[two * i5 + one]
-                w6, w7 = link[two * i6 + one], link[two * i7 + one]
-                x0, x1 = rows[s0 + (w0 & mask)], rows[s1 + (w1 & mask)]
-                x2, x3 = rows[s2 + (w2 & mask)], rows[s3 + (w3 & mask)]
-                x4, x5 = rows[s4 + (w4 & mask)], rows[s5 + (w5 & mask)]
-                x6, x7 = rows[s6 + (w6 & mask)], rows[s7 + (w7 & mask)]
-                m0, m1 = ~(w0 >> missing_bit) & one, ~(w1 >> missing_bit) & one
-                m2, m3 = ~(w2 >> missing_bit) & one, ~(w3 >> missing_bit) & one
-                m4, m5 = ~(w4 >> missing_bit) & one, ~(w5 >> missing_bit) & one
-                m6, m7 = ~(w6 >> missing_bit) & one, ~(w7 >> missing_bit) & one
-                m0, m1 = m0 & u(x0 != x0), m1 & u(x1 != x1)
-                m2, m3 = m2 & u(x2 != x2), m3 & u(x3 != x3)
-                m4, m5 = m4 & u(x4 != x4), m5 & u(x5 != x5)
-                m6, m7 = m6 & u(x6 != x6), m7 & u(x7 != x7)
-                i0 = (w0 >> shift) + (m0 | u(x0 > threshold[two * i0]))
-                i1 = (w1 >> shift) + (m1 | u(x1 > threshold[two * i1]))
-                i2 = (w2 >> shift) + (m2 | u(x2 > threshold[two * i2]))
-                i3 = (w3 >> shift) + (m3 | u(x3 > threshold[two * i3]))
-                i4 = (w4 >> shift) + (m4 | u(x4 > threshold[two * i4]))
-                i5 = (w5 >> shift) + (m5 | u(x5 > threshold[two * i5]))
-                i6 = (w6 >> shift) + (m6 | u(x6 > threshold[two * i6]))
-                i7 = (w7 >> shift) + (m7 | u(x7 > threshold[two * i7]))
+        for _ in range(n_levels):
+            i0 = next_node(rows, s0, missing, t, w, i0, shift, mask)
+            i1 = next_node(rows, s1, missing, t, w, i1, shift, mask)
+            i2 = next_node(rows, s2, missing, t, w, i2, shift, mask)
+            i3 = next_node(rows, s3, missing, t, w, i3, shift, mask)
+            i4 = next_node(rows, s4, missing, t, w, i4, shift, mask)
+            i5 = next_node(rows, s5, missing, t, w, i5, shift, mask)
+            i6 = next_node(rows, s6, missing, t, w, i6, shift, mask)
+            i7 = next_node(rows, s7, missing, t, w, i7, shift, mask)
         node[r0], node[r1], node[r2], node[r3] = i0, i1, i2, i3
         node[r4], node[r5], node[r6], node[r7] = i4, i5, i6, i7
 

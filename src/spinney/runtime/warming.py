@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 
 from spinney.forest import Forest
+from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
-from spinney.runtime.kernels import MIN_BLOCK_ROWS
 
 
 def _small_forest(input_dtype: str, sum_dtype: str) -> Forest:

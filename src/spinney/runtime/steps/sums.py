@@ -1,9 +1,9 @@
 """What every node adds to the classes, as whole numbers.
 
 An anytime forest takes back what a node has added and adds what its child adds instead,
-thousands of times for a row. With floats the outcome would depend on the way to a
+thousands of times for a row. With floats the outcome would depend on the path to a
 state. Whole multiples of a tiny unit add up to the same number in any order, so that a
-state of the forest has one answer, whoever computes it, and ties are ties.
+state of the forest has one answer, however it was reached, and ties are ties.
 """
 
 from __future__ import annotations
@@ -85,7 +85,10 @@ class ClassSums:
 
     def probabilities(self, totals: NDArray[np.int64]) -> NDArray[np.floating]:
         """Return class probabilities from sums, as the forest makes them."""
-        raw = self.raw(totals)
+        return self.probabilities_of_raw(self.raw(totals))
+
+    def probabilities_of_raw(self, raw: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Return class probabilities from raw scores, as the forest makes them."""
         if self.n_classes == 1:
             return raw
         return class_probabilities(raw, self.forest.link, self.forest.link_scale)

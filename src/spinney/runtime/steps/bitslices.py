@@ -1,7 +1,7 @@
-"""Small trees that are sliced for many rows at once instead of being walked.
+"""Small trees that are bitsliced for many rows at once instead of being walked.
 
-The form is that of the runtime: a tree is a list of splits of sets of rows. To slice a
-tree takes as long as to walk a few levels of it, but tells the leaves of all rows at
+The form is that of the runtime: a tree is a list of splits of sets of rows. To bitslice
+a tree takes as long as to walk a few levels of it, but finds the leaves of all rows at
 once; after that a step needs no comparison at all.
 """
 
@@ -12,16 +12,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.anytime.slice_kernels import LeafPaths, choose_slices, list_leaf_paths
 from spinney.runtime.bitslicing import COST_LEVEL, COST_QUESTION, Sliced
 from spinney.runtime.layout import Categories, Layout
+from spinney.runtime.steps.bitslice_kernels import (
+    LeafPaths,
+    choose_bitsliced,
+    list_leaf_paths,
+)
 
 # Measured costs in nanoseconds per row of one split and one tree, which keep all sets.
-COST_SPLIT, COST_SLICED_TREE = 0.0105, 0.6
+COST_SPLIT, COST_BITSLICED_TREE = 0.0105, 0.6
 
 
-class Slices(NamedTuple):
-    """Trees that can be sliced, and what it costs.
+class BitslicedTrees(NamedTuple):
+    """Trees that can be bitsliced, and what it costs.
 
     Parameters
     ----------
@@ -32,10 +36,10 @@ class Slices(NamedTuple):
     leaf_level : ndarray of shape (n_codes_of_all_trees,), dtype=int64
         The level of each leaf, by `Sliced.first_code` of its tree plus its code.
     costs : ndarray of shape (n_trees,), dtype=float64
-        Nanoseconds per row to find the leaves, beside shared questions; infinite for a
+        Nanoseconds per row to find the leaves, without shared questions; infinite for a
         tree that is always walked.
     shared_costs : ndarray of shape (n_trees,), dtype=float64
-        Nanoseconds per row to ask the shared questions of one tree alone.
+        Nanoseconds per row to evaluate the shared questions of one tree alone.
     """
 
     sliced: Sliced
@@ -46,14 +50,14 @@ class Slices(NamedTuple):
     shared_costs: NDArray[np.float64]
 
     @classmethod
-    def of_layout(cls, layout: Layout) -> Slices:
+    def of_layout(cls, layout: Layout) -> BitslicedTrees:
         """Return the trees that a layout has in the form of splits."""
-        walk, sliced = layout.walk, layout.sliced
+        sliced = layout.sliced
         n_splits = np.diff(sliced.split_offsets)
         n_nodes = np.where(sliced.is_sliced, 2 * n_splits + 1, 0)
         offsets = np.concatenate([[0], np.cumsum(n_nodes)])
         paths = LeafPaths(offsets, *np.empty((3, offsets[-1]), dtype=np.int64))
-        list_leaf_paths(walk.link, walk.root, int(walk.child_shift), sliced, *paths)
+        list_leaf_paths(layout.walk, sliced, paths)
         is_leaf = paths.code >= 0
         tree = np.repeat(np.arange(len(n_nodes)), n_nodes)[is_leaf]
         number = sliced.first_code[tree] + paths.code[is_leaf]
@@ -65,7 +69,7 @@ class Slices(NamedTuple):
         n_single = n_splits - n_shared
         costs = np.where(
             sliced.is_sliced,
-            COST_SLICED_TREE + COST_SPLIT * n_splits + COST_QUESTION * n_single,
+            COST_BITSLICED_TREE + COST_SPLIT * n_splits + COST_QUESTION * n_single,
             np.inf,
         )
         categories = layout.categories
@@ -77,35 +81,35 @@ class Slices(NamedTuple):
         before: NDArray[np.int64],
         after: NDArray[np.int64],
         in_use: float,
-        is_sliced: NDArray[np.bool_],
+        is_bitsliced: NDArray[np.bool_],
     ) -> tuple[int, int, int]:
-        """Choose the trees to slice from now on.
+        """Choose the trees to bitslice from now on.
 
-        A tree is walked until it would have been as cheap to slice it at once. So it
-        never takes more than twice the time of the better way, however many steps are
-        still to come.
+        A tree is walked until it would have been as cheap to bitslice it at once. So it
+        never takes more than twice the time of the better choice, however many steps
+        are still to come.
 
         Parameters
         ----------
         before, after : ndarray of shape (n_trees,), dtype=int64
             Steps taken in each tree, now and after those that are due.
         in_use : float
-            Share of the rows that are sliced together that are there at all.
-        is_sliced : ndarray of shape (n_trees,), dtype=bool
-            Whether a tree is sliced. Updated.
+            Share of a padded block that real rows make up.
+        is_bitsliced : ndarray of shape (n_trees,), dtype=bool
+            Whether a tree is bitsliced. Updated.
 
         Returns
         -------
-        n_sliced, n_new, n_walked : int
-            Number of trees to step in: that are sliced, for the first time, that are
-            walked.
+        n_bitsliced, n_new, n_walked : int
+            Number of trees to step in: bitsliced ones, those bitsliced for the first
+            time among them, and walked ones.
         """
-        return choose_slices(
+        return choose_bitsliced(
             before,
             after,
             self.costs,
             self.shared_costs,
             COST_QUESTION * self.sliced.n_shared,
             COST_LEVEL * in_use,
-            is_sliced,
+            is_bitsliced,
         )

@@ -1,8 +1,8 @@
-"""Rows on their way through a forest, and room for them."""
+"""Rows on their way through a forest, and memory for them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 
 class Memory(NamedTuple):
-    """Room for the states of rows, in one piece: many small ones take long to get."""
+    """Memory for the states of rows, in one piece: many small ones take long to get."""
 
     rows: NDArray[np.floating]
-    columns: NDArray[np.floating]
+    columns: NDArray[np.floating]  # empty: no tree can be bitsliced
     answers: NDArray[np.uint64]
-    place: NDArray[np.uint32]
+    position: NDArray[np.uint32]
     sums: NDArray[np.int64]
 
 
@@ -31,24 +31,24 @@ class Block:
         The columns in use.
     missing : bool
         Whether there may be a NaN among them.
-    columns : ndarray of shape (n_columns, n_padded_rows) or None
-        Room for the same, column by column; None if no tree is to be sliced.
+    columns : ndarray of shape (n_columns + 1, n_padded_rows) or None
+        Memory for the same, column by column; None if no tree is to be bitsliced.
     answers : ndarray, dtype=uint64
-        Scratch for slicing.
-    place : ndarray of shape (n_trees, n_rows), dtype=uint32
-        Where each row is in each tree that has been stepped in; for a tree that is
-        sliced, the code of the leaf at which it will end.
+        Scratch for bitslicing.
+    position : ndarray of shape (n_trees, n_rows), dtype=uint32
+        Node of each row in each tree that has been stepped in, counted from the root;
+        for a bitsliced tree, the code of the leaf at which the row will end.
     sums : ndarray of shape (n_rows, n_classes), dtype=int64
         Running sums.
     levels : ndarray of shape (n_trees,), dtype=int64
         Steps taken in each tree.
-    is_sliced : ndarray of shape (n_trees,), dtype=bool
-        Whether a tree is sliced from now on.
+    is_bitsliced : ndarray of shape (n_trees,), dtype=bool
+        Whether a tree is bitsliced from now on.
     is_known : ndarray of shape (n_trees,), dtype=bool
         Whether it has been, so that the leaves are known.
     n_steps : int, default=0
         Steps taken.
-    is_turned : bool, default=False
+    is_transposed : bool, default=False
         Whether `columns` are filled in.
     """
 
@@ -57,13 +57,13 @@ class Block:
     missing: bool
     columns: NDArray[np.floating] | None
     answers: NDArray[np.uint64]
-    place: NDArray[np.uint32]
+    position: NDArray[np.uint32]
     sums: NDArray[np.int64]
     levels: NDArray[np.int64]
-    is_sliced: NDArray[np.bool_]
+    is_bitsliced: NDArray[np.bool_]
     is_known: NDArray[np.bool_]
-    n_steps: int = field(default=0)
-    is_turned: bool = field(default=False)
+    n_steps: int = 0
+    is_transposed: bool = False
 
     @property
     def end(self) -> int:

@@ -1,0 +1,498 @@
+"""Executes a step order: takes rows to any state of a forest and reads off answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.forest import Forest
+from spinney.runtime.batch_kernels import BLOCK_UNIT, MIN_BLOCK_ROWS, find_codes
+from spinney.runtime.engine import in_threads, threads_for
+from spinney.runtime.layout import Layout
+from spinney.runtime.loading import ALL_ROWS, load_rows
+from spinney.runtime.simd import WORD
+from spinney.runtime.steps.bitslice_kernels import step_bitsliced, transpose_rows
+from spinney.runtime.steps.bitslices import BitslicedTrees
+from spinney.runtime.steps.blocks import Block, Memory
+from spinney.runtime.steps.step_kernels import (
+    StepTrees,
+    find_winners,
+    step_block,
+    step_row,
+)
+from spinney.runtime.steps.sums import ClassSums, class_sums
+
+# Rows that are stepped together: few enough to stay in a near cache. A large tree,
+# which has to be fetched from a distant one, should serve more of them, and so should
+# a tree that is bitsliced.
+BLOCK_ROWS, BLOCK_ROWS_OF_LARGE_TREES, BLOCK_ROWS_OF_BITSLICES = 4096, 16_384, 16_384
+LARGE_TREE = 4096  # nodes
+
+
+class StepEngine:
+    """Steps through the trees of one forest in one order.
+
+    All methods take rows as the forest's engine makes them. Safe to use from several
+    threads at once: what belongs to rows is made by the call.
+
+    Parameters
+    ----------
+    forest : Forest
+        A classifier with values at its inner nodes.
+    order : ndarray of shape (n_steps,), dtype=int64
+        Tree to step in; every tree as often as it is deep.
+    """
+
+    def __init__(self, forest: Forest, order: NDArray[np.int64]) -> None:
+        self.forest = forest
+        self.order = order
+        self.class_sums: ClassSums = class_sums(forest)
+        self.initial_sums = self.class_sums.at_roots()
+        self._trees: dict[Any, StepTrees] = {}
+        self._row_arguments: dict[Any, tuple[Any, ...]] = {}
+        self._bitsliced: dict[Any, BitslicedTrees | None] = {}
+
+    # What is compiled or laid out stays behind in a pickle, and is made anew at once:
+    # later, somebody may be waiting for an answer.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StepEngine.warmed_up, (self.forest, self.order)
+
+    @classmethod
+    def warmed_up(cls, forest: Forest, order: NDArray[np.int64]) -> StepEngine:
+        """Return an engine with all kernels compiled, or loaded.
+
+        Parameters
+        ----------
+        forest, order
+            As for the class.
+        """
+        engine = cls(forest, order)
+        dtypes: list[type[np.floating]] = [np.float32]
+        if forest.input_dtype == "float64" or not forest.engine.is_narrow:
+            dtypes.append(np.float64)
+        for dtype in dtypes:
+            some = np.zeros((BLOCK_UNIT, forest.n_features), dtype=dtype)
+            rows = forest.engine.rows(some)
+            winner = np.empty(len(rows), dtype=np.int64)
+            for can_bitslice in (False, True):
+                memory = engine.memory(len(rows), rows.dtype, can_bitslice)
+                block = engine.block(rows, 0, len(rows), memory)
+                engine.advance(block, engine.n_steps)
+                engine.winners(block, rows, winner)
+            engine.forest_winners(rows)
+            row = rows[:1]
+            engine.forest_winners(row)
+            block = engine.block(row, 0, 1)
+            position = block.position[:, 0].copy()
+            engine.advance_row(block.rows[0], 0, 1, position, block.sums[0])
+        return engine
+
+    @property
+    def block_rows(self) -> int:
+        """Number of rows that are stepped together if trees are walked."""
+        largest = int(np.diff(self.forest.tree_offsets).max())
+        return BLOCK_ROWS if largest <= LARGE_TREE else BLOCK_ROWS_OF_LARGE_TREES
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps from the initial to the final state."""
+        return len(self.order)
+
+    def trees(self, dtype: type[np.floating]) -> StepTrees:
+        """Return the trees as they are walked for rows of `dtype`, made on first use.
+
+        Parameters
+        ----------
+        dtype : float32 or float64
+            Type of the rows.
+        """
+        if dtype not in self._trees:
+            layout = self.forest.engine.layout(dtype)
+            # Relative to the roots, where all rows begin.
+            offsets = self.forest.tree_offsets
+            table = self.class_sums.table
+            table = table - np.repeat(table[offsets[:-1]], np.diff(offsets), axis=0)
+            self._trees[dtype] = StepTrees(
+                layout.walk,
+                layout.categories,
+                table[node_at_index(self.forest, layout)],
+                self.class_sums.output,
+            )
+        return self._trees[dtype]
+
+    def bitsliced(self, dtype: type[np.floating]) -> BitslicedTrees | None:
+        """Return the small trees in the form of splits, made on first use.
+
+        None if plain evaluation walks all trees, too.
+
+        Parameters
+        ----------
+        dtype : float32 or float64
+            Type of the rows.
+        """
+        if dtype not in self._bitsliced:
+            layout = self.forest.engine.layout(dtype)
+            self._bitsliced[dtype] = (
+                BitslicedTrees.of_layout(layout)
+                if layout.sliced.is_sliced.any()
+                else None
+            )
+        return self._bitsliced[dtype]
+
+    # ---------------------------------------------------------------- some rows
+
+    def memory(self, n_rows: int, dtype: np.dtype, can_bitslice: bool = True) -> Memory:
+        """Return memory for the states of so many rows.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
+        dtype : dtype
+            Their type.
+        can_bitslice : bool, default=True
+            Whether trees may be bitsliced, if that may pay.
+        """
+        n_columns = len(self.forest.engine.layout(dtype.type).columns) + 1
+        trees = self.bitsliced(dtype.type)
+        n_padded = n_answers = 0
+        if can_bitslice and trees is not None and n_rows >= MIN_BLOCK_ROWS:
+            n_padded = padded(n_rows)
+            n_answers = n_padded // WORD * (trees.sliced.n_shared + 1)
+        return Memory(
+            np.empty((n_rows, n_columns), dtype=dtype),
+            np.empty(n_padded * n_columns, dtype=dtype),
+            np.empty(n_answers, dtype=np.uint64),
+            np.empty(n_rows * self.forest.n_trees, dtype=np.uint32),
+            np.empty((n_rows, self.class_sums.n_classes), dtype=np.int64),
+        )
+
+    def block(
+        self,
+        rows: NDArray[np.floating],
+        first: int,
+        end: int,
+        memory: Memory | None = None,
+        start: int = 0,
+    ) -> Block:
+        """Return a block of rows in the initial state.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_all_rows, n_features)
+            Rows.
+        first, end : int
+            The rows of the block.
+        memory : Memory, optional
+            Where to put it; by default in memory of its own.
+        start : int, default=0
+            The first row in `memory` to use, if it is not for bitslicing.
+        """
+        n_rows, n_trees = end - first, self.forest.n_trees
+        if memory is None:
+            memory = self.memory(n_rows, rows.dtype)
+        until = start + n_rows
+        loaded, sums = memory.rows[start:until], memory.sums[start:until]
+        position = memory.position[n_trees * start : n_trees * until]
+        position = position.reshape(n_trees, n_rows)
+        used = self.forest.engine.layout(rows.dtype.type).columns
+        missing = load_rows(rows, ALL_ROWS, first, n_rows, used, loaded.reshape(-1))
+        columns = None
+        if memory.columns.size:
+            n_padded, n_columns = padded(n_rows), loaded.shape[1]
+            columns = memory.columns[: n_columns * n_padded].reshape(-1, n_padded)
+        else:
+            # Fetched from the system now: all steps then take as long as the first.
+            position[:] = 0
+        sums[:] = self.initial_sums
+        return Block(
+            first,
+            loaded,
+            bool(missing),
+            columns,
+            memory.answers,
+            position,
+            sums,
+            np.zeros(n_trees, dtype=np.int64),
+            np.zeros(n_trees, dtype=bool),
+            np.zeros(n_trees, dtype=bool),
+        )
+
+    def advance(self, block: Block, n_steps: int) -> None:
+        """Take a block of rows to the state after `n_steps` of the order.
+
+        Parameters
+        ----------
+        block : Block
+            The rows. Updated.
+        n_steps : int
+            Number of steps in all, no fewer than it has taken.
+        """
+        trees = self.trees(block.rows.dtype.type)
+        steps = self.order[block.n_steps : n_steps]
+        before = block.levels
+        after = before + np.bincount(steps, minlength=len(before))
+        n_walked = len(steps)
+        if block.columns is not None:
+            n_walked = self._advance_bitsliced(block, trees, after)
+        if n_walked:
+            step_block(
+                block.rows,
+                block.missing,
+                trees,
+                before,
+                after,
+                block.is_bitsliced,
+                block.position,
+                block.sums,
+            )
+        block.levels = after
+        block.n_steps = n_steps
+
+    def _advance_bitsliced(
+        self, block: Block, trees: StepTrees, after: NDArray[np.int64]
+    ) -> int:
+        """Take the steps in trees that are bitsliced; return how many are walked."""
+        assert block.columns is not None
+        dtype, before = block.rows.dtype.type, block.levels
+        bitsliced = self.bitsliced(dtype)
+        assert bitsliced is not None
+        # Bitslicing takes as long for few rows as for the next multiple of a unit.
+        in_use = len(block.rows) / block.columns.shape[1]
+        n_bitsliced, n_new, n_walked = bitsliced.choose(
+            before, after, in_use, block.is_bitsliced
+        )
+        if n_new and not block.is_transposed:
+            transpose_rows(block.rows, block.columns)
+            block.is_transposed = True
+        # All questions are evaluated at once if most trees are about to be bitsliced.
+        if 2 * n_new > len(block.is_known):
+            is_new = block.is_bitsliced & ~block.is_known & (after > before)
+            forms = self.forest.engine.layout(dtype).forms
+            n_rows = len(block.rows)
+            find_codes(block.columns, n_rows, forms, is_new, block.position)
+            block.is_known |= is_new
+        if n_bitsliced:
+            step_bitsliced(
+                block.columns,
+                bitsliced.sliced,
+                bitsliced.categories,
+                bitsliced.paths,
+                trees.table,
+                trees.output,
+                before,
+                after,
+                block.is_bitsliced,
+                block.is_known,
+                block.answers,
+                block.position,
+                block.sums,
+            )
+        return n_walked
+
+    def advance_row(
+        self,
+        row: NDArray[np.floating],
+        first: int,
+        end: int,
+        position: NDArray[np.uint32],
+        sums: NDArray[np.int64],
+    ) -> None:
+        """Take the steps `first` to `end` of the order for a single row.
+
+        Parameters
+        ----------
+        row : ndarray of shape (n_columns + 1,)
+            The row, as in a block.
+        first, end : int
+            Steps; beyond the last one there are none.
+        position : ndarray of shape (n_trees,), dtype=uint32
+            Its node in each tree. Updated.
+        sums : ndarray of shape (n_classes,), dtype=int64
+            Its running sums. Updated.
+        """
+        dtype = row.dtype.type
+        if dtype not in self._row_arguments:
+            self._row_arguments[dtype] = self.trees(dtype).one_by_one()
+        arguments = self._row_arguments[dtype]
+        end = min(end, self.n_steps)
+        step_row(row, *arguments, self.order, first, end, position, sums)
+
+    def winners(
+        self, block: Block, rows: NDArray[np.floating], winner: NDArray[np.int64]
+    ) -> None:
+        """Write the winning class of each row of a block.
+
+        Rows that have reached a leaf of every tree get the forest's own answer: its
+        rounded sums may break a tie that is one in whole numbers.
+
+        Parameters
+        ----------
+        block : Block
+            The rows in some state.
+        rows : ndarray of shape (n_all_rows, n_features)
+            All rows, which the block is a part of.
+        winner : ndarray of shape (n_rows,), dtype=int64
+            Overwritten with class indices.
+        """
+        is_close = np.empty(len(winner), dtype=bool)
+        if not find_winners(block.sums, self.class_sums.slack, winner, is_close):
+            return
+        close = np.flatnonzero(is_close)
+        complete = close[self.is_at_leaves(block, close)]
+        if len(complete):
+            winner[complete] = self.forest_winners(rows[block.first + complete])
+
+    def is_at_leaves(self, block: Block, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return which of some rows of a block are at a leaf of every tree.
+
+        Parameters
+        ----------
+        block : Block
+            Rows in some state.
+        rows : ndarray of int
+            Some of them, counted from the first of the block.
+        """
+        if block.n_steps == self.n_steps:
+            return np.ones(len(rows), dtype=bool)
+        if ((block.levels == 0) & (self.forest.depths > 0)).any():
+            return np.zeros(len(rows), dtype=bool)
+        dtype = block.rows.dtype.type
+        walk, bitsliced = self.trees(dtype).walk, self.bitsliced(dtype)
+        walked = ~block.is_bitsliced & (block.levels > 0)
+        node = walk.root[walked, None] + block.position[np.ix_(walked, rows)]
+        column = walk.link[2 * node + 1] & walk.column_mask
+        at_leaves = (column == block.rows.shape[1] - 1).all(axis=0)
+        if bitsliced is not None:
+            code = block.position[np.ix_(block.is_bitsliced, rows)]
+            first = bitsliced.sliced.first_code[block.is_bitsliced, None]
+            level = bitsliced.leaf_level[first + code]
+            at_leaves &= (level <= block.levels[block.is_bitsliced, None]).all(axis=0)
+        return at_leaves
+
+    def is_row_at_leaves(
+        self, row: NDArray[np.floating], position: NDArray[np.uint32]
+    ) -> bool:
+        """Return whether a single row is at a leaf of every tree.
+
+        Parameters
+        ----------
+        row, position
+            As for `advance_row`.
+        """
+        walk = self.trees(row.dtype.type).walk
+        column = walk.link[2 * (walk.root + position) + 1] & walk.column_mask
+        return bool((column == len(row) - 1).all())
+
+    # ---------------------------------------------------------------- all rows
+
+    def sums_after(
+        self, rows: NDArray[np.floating], n_steps: int, n_jobs: int | None
+    ) -> NDArray[np.int64]:
+        """Return the sums of all rows after `n_steps` of the order.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features)
+            Rows.
+        n_steps : int
+            Steps to take.
+        n_jobs : int or None
+            Number of threads; None means one, -1 all cores.
+        """
+        sums = np.empty((len(rows), self.class_sums.n_classes), dtype=np.int64)
+
+        def evaluate(start: int, end: int) -> None:
+            for block in self._stepped(rows, start, end, n_steps):
+                sums[block.first : block.end] = block.sums
+
+        in_threads(evaluate, len(rows), threads_for(len(rows), n_jobs))
+        return sums
+
+    def winners_after(
+        self, rows: NDArray[np.floating], n_steps: int, n_jobs: int | None
+    ) -> NDArray[np.int64]:
+        """Return the winning class of all rows after `n_steps` of the order.
+
+        Parameters
+        ----------
+        rows, n_steps, n_jobs
+            As for `sums_after`.
+        """
+        winner = np.empty(len(rows), dtype=np.int64)
+
+        def evaluate(start: int, end: int) -> None:
+            for block in self._stepped(rows, start, end, n_steps):
+                self.winners(block, rows, winner[block.first : block.end])
+
+        in_threads(evaluate, len(rows), threads_for(len(rows), n_jobs))
+        return winner
+
+    def forest_winners(
+        self, rows: NDArray[np.floating], n_jobs: int | None = None
+    ) -> NDArray[np.integer]:
+        """Return the winning class of all rows by the forest's own evaluation.
+
+        Parameters
+        ----------
+        rows, n_jobs
+            As for `sums_after`.
+        """
+        return self.forest.winners(self.forest.engine.raw(rows, n_jobs))
+
+    def forest_probabilities(
+        self, rows: NDArray[np.floating], n_jobs: int | None = None
+    ) -> NDArray[np.floating]:
+        """Return the class probabilities by the forest's own evaluation.
+
+        Parameters
+        ----------
+        rows, n_jobs
+            As for `sums_after`.
+        """
+        raw = self.forest.engine.raw(rows, n_jobs)
+        return self.class_sums.probabilities_of_raw(raw)
+
+    def _stepped(
+        self, rows: NDArray[np.floating], start: int, end: int, n_steps: int
+    ) -> Iterator[Block]:
+        """Yield the rows from `start` to `end` in blocks, `n_steps` taken."""
+        block_rows = self.block_rows
+        if self.bitsliced(rows.dtype.type) is not None:
+            block_rows = BLOCK_ROWS_OF_BITSLICES
+        block_rows = min(block_rows, end - start)
+        memory = self.memory(block_rows, rows.dtype)
+        for first in range(start, end, block_rows):
+            block = self.block(rows, first, min(end, first + block_rows), memory)
+            self.advance(block, n_steps)
+            yield block
+
+
+def padded(n_rows: int) -> int:
+    """Return the next multiple of the rows that are bitsliced in one step."""
+    return -(-n_rows // BLOCK_UNIT) * BLOCK_UNIT
+
+
+def node_at_index(forest: Forest, layout: Layout) -> NDArray[np.int64]:
+    """Return the node of the forest that each index of a layout holds.
+
+    An index that is left empty has node 0.
+    """
+    walk = layout.walk
+    node_of = np.zeros(len(walk.link) // 2, dtype=np.int64)
+    node = forest.tree_offsets[:-1]
+    index = walk.root.astype(np.int64)
+    root = index
+    while node.size:
+        node_of[index] = node
+        inner = forest.feature[node] >= 0
+        node, index, root = node[inner], index[inner], root[inner]
+        link = walk.link[2 * index + 1].astype(np.int64)
+        child = root + (link >> int(walk.child_shift))
+        node = np.concatenate([forest.left[node], forest.right[node]]).astype(np.int64)
+        index = np.concatenate([child, child + 1])
+        root = np.concatenate([root, root])
+    return node_of

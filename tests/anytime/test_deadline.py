@@ -1,0 +1,145 @@
+"""Answers until a deadline, by a clock that the test winds."""
+
+from __future__ import annotations
+
+import pickle
+import time
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.steps.steps_reference import classifiers, random_order
+from spinney.anytime import deadline
+from spinney.anytime.deadline import DeadlineRunner, Rates
+from spinney.runtime.steps import engine as engine_module
+from spinney.runtime.steps.engine import StepEngine
+from strategies import random_forest, random_rows
+
+SLOW = bool(numba.config.DISABLE_JIT)
+
+
+@given(classifiers, st.integers(0, 10_000), st.sampled_from([np.float32, np.float64]))
+@settings(max_examples=10 if SLOW else 150)
+def test_with_enough_time_the_answer_is_that_of_the_forest(forest, seed, dtype):
+    engine = StepEngine(forest, random_order(forest, seed))
+    X = random_rows(forest, 30, seed=seed, dtype=dtype)
+    late = time.perf_counter() + 60
+    rows = forest.engine.rows(X)
+    winner, n_steps = DeadlineRunner(engine).winners_within(rows, late, None)
+    assert (n_steps == engine.n_steps).all()
+    assert forest.classes[winner].tolist() == forest.predict(X).tolist()
+
+
+def test_threads_do_not_change_answers():
+    forest = random_forest(5, n_trees=6, task="mean classes", shape="balanced", depth=4)
+    engine = StepEngine(forest, random_order(forest))
+    rows = forest.engine.rows(random_rows(forest, 700))
+    late = time.perf_counter() + 60
+    winner, n_steps = DeadlineRunner(engine).winners_within(rows, late, 2)
+    assert (n_steps == 24).all()
+    assert (winner == engine.winners_after(rows, 24, None)).all()
+
+
+class Clock:
+    """A clock that goes on by a tick whenever somebody looks at it."""
+
+    def __init__(self, tick):
+        self.now, self.tick = 0.0, tick
+
+    def __call__(self):
+        self.now += self.tick
+        return self.now
+
+
+@pytest.mark.parametrize("tick", [1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 0.5])
+@pytest.mark.parametrize("n_rows", [1, 100, 900])
+def test_rows_that_run_out_of_time_have_the_answer_of_the_steps_they_got(
+    monkeypatch, tick, n_rows
+):
+    forest = random_forest(7, n_trees=12, depth=5, shape="chain", task="mean classes")
+    engine = StepEngine(forest, random_order(forest))
+    X = random_rows(forest, n_rows)
+    rows = forest.engine.rows(X)
+    monkeypatch.setattr(deadline, "perf_counter", Clock(tick))
+    monkeypatch.setattr(engine_module, "BLOCK_ROWS", 128)
+    winner, n_steps = DeadlineRunner(engine).winners_within(rows, 0.02, None)
+    for got in np.unique(n_steps):
+        some = n_steps == got
+        expected = engine.winners_after(rows, int(got), None)
+        assert (winner[some] == expected[some]).all()
+    if tick == 0.5:
+        assert not n_steps.any()  # the time was over before the first step
+    if tick == 1e-5:
+        assert (n_steps == engine.n_steps).all()
+
+
+def test_rounds_keep_rows_together(monkeypatch):
+    forest = random_forest(8, n_trees=20, depth=8, shape="chain", task="mean classes")
+    engine = StepEngine(forest, random_order(forest))
+    rows = forest.engine.rows(random_rows(forest, 1000))
+    clock = Clock(1e-5)
+    advance = engine.advance
+
+    def advance_slowly(block, n_steps):
+        # As in reality: several steps of a tree at once are cheaper.
+        n_taken = n_steps - block.n_steps
+        units = 5 + min(n_taken, forest.n_trees) + 0.7 * n_taken
+        clock.now += 1e-6 * len(block.rows) * units
+        advance(block, n_steps)
+
+    monkeypatch.setattr(engine, "advance", advance_slowly)
+    monkeypatch.setattr(deadline, "perf_counter", clock)
+    monkeypatch.setattr(deadline, "MIN_TRIED_ROWS", 10**9)  # the forest does not help
+    monkeypatch.setattr(engine_module, "BLOCK_ROWS", 128)
+    winner, n_steps = DeadlineRunner(engine).winners_within(rows, 0.1, None)
+    assert clock.now < 0.101
+    # There would be time for about 100 of the 160 steps at one go.
+    assert 25 <= n_steps.min() <= n_steps.max() <= 4 * n_steps.min()
+    assert 40 <= n_steps.mean() <= 100
+    monkeypatch.undo()
+    for got in np.unique(n_steps):
+        expected = engine.winners_after(rows, int(got), None)
+        assert (winner == expected)[n_steps == got].all()
+
+
+def test_a_step_is_not_started_if_it_would_end_late(monkeypatch):
+    forest = random_forest(9, n_trees=4, depth=6, shape="chain", task="vote")
+    runner = DeadlineRunner(StepEngine(forest, random_order(forest)))
+    rows = forest.engine.rows(random_rows(forest, 300))
+    # A second for a row and a step, or a row.
+    runner.remember(Rates(step=1.0, plain=1.0))
+    monkeypatch.setattr(deadline, "perf_counter", Clock(1e-3))
+    _, n_steps = runner.winners_within(rows, 1.0, None)
+    assert not n_steps.any()
+
+
+def test_what_was_slow_once_is_not_taken_for_granted():
+    forest = random_forest(9, task="vote")
+    runner = DeadlineRunner(StepEngine(forest, np.empty(0, dtype=np.int64)))
+    runner.remember(Rates(4.0, 1.0, 0.0))
+    assert runner.rates == (4.0, 1.0, 0.0)
+    runner.remember(Rates(2.0, 9.0, 5.0))
+    assert runner.rates == (2.0, 1.2, 5.0)
+    runner.remember(Rates(0.0, 0.5, 0.0))  # 0: there was no occasion to see
+    assert runner.rates == (2.0, 0.5, 5.0)
+
+
+def test_a_pickle_does_not_know_how_long_things_take_here():
+    forest = random_forest(9, n_trees=2, depth=2, task="vote")
+    runner = DeadlineRunner(StepEngine(forest, random_order(forest)))
+    runner.remember(Rates(1.0, 1.0, 1.0))
+    again = pickle.loads(pickle.dumps(runner))
+    assert again.rates == Rates()
+    assert (again.engine.order == runner.engine.order).all()
+
+
+def test_forest_of_single_leaves_is_done_before_it_begins():
+    forest = random_forest(11, n_trees=3, shape="leaf", task="mean classes")
+    runner = DeadlineRunner(StepEngine(forest, random_order(forest)))
+    rows = forest.engine.rows(random_rows(forest, 4))
+    winner, n_steps = runner.winners_within(rows, time.perf_counter() + 9, None)
+    assert (forest.classes[winner] == forest.predict(rows)).all()
+    assert not n_steps.any()
