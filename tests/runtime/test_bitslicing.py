@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import reference
 import strategies
-from spinney.runtime import Engine, slicing
+from spinney.runtime import Engine, bitslicing
 from spinney.runtime.bitslicing import MISSING_LEFT
 from spinney.runtime.building import FINISH, KEEP, MARK, SPLIT
 
@@ -25,9 +25,9 @@ N_ROWS = 50 if WITHOUT_JIT else 131
 def always_sliced(chains=True, listed=False):
     """Slice all small trees; put all questions into chains or none."""
     with (
-        patch.object(slicing, "COST_LEVEL", 1e9),
-        patch.object(slicing, "COST_CHAIN", -1e9 if chains else 1e9),
-        patch.object(slicing, "MAX_SPARSE_BYTES", 0 if listed else 1 << 40),
+        patch.object(bitslicing, "COST_LEVEL", 1e9),
+        patch.object(bitslicing, "COST_CHAIN", -1e9 if chains else 1e9),
+        patch.object(bitslicing, "MAX_SPARSE_BYTES", 0 if listed else 1 << 40),
     ):
         yield
 
@@ -99,7 +99,7 @@ def test_more_leaves_than_two_bytes_can_count_agree():
 def test_costs_decide_what_is_chained():
     forest = strategies.random_forest(5, n_trees=30, n_features=3, depth=40)
     few = forest.replace(threshold=np.round(forest.threshold))
-    with patch.object(slicing, "COST_LEVEL", 1e9):
+    with patch.object(bitslicing, "COST_LEVEL", 1e9):
         many = Engine(forest).layout(np.float32).program
         assert len(many.chain_column) == 3
         assert len(Engine(few).layout(np.float32).program.chain_column) == 0

@@ -11,7 +11,7 @@ import pytest
 
 import reference
 import strategies
-from spinney.runtime import Engine, slicing
+from spinney.runtime import Engine, bitslicing
 from spinney.runtime.engine import rows_per_block
 from spinney.runtime.stage_kernels import Stage, join_stages, stage_of
 from spinney.runtime.staged import ExitRule, StagedEngine
@@ -75,7 +75,7 @@ def test_rows_hear_the_trees_before_they_leave(n_rows, n_features, is_sliced):
         bounds = np.quantile(np.abs(sums[:, checks - 1]), 0.7, axis=0)
     rule = ExitRule.between(checks, -bounds, bounds)
     engine = StagedEngine(forest, rule, positive_from=0.0, tolerance=0.0)
-    with patch.object(slicing, "COST_LEVEL", 1e9 if is_sliced else 0.0):
+    with patch.object(bitslicing, "COST_LEVEL", 1e9 if is_sliced else 0.0):
         classes, counts = engine.ask(X)
     for r in range(n_rows):
         expected = next(
