@@ -1,4 +1,8 @@
-"""The installed command in a process of its own: what goes well, and what does not."""
+"""The command from end to end: what goes well, and what does not.
+
+Every subcommand runs once in a process of its own, as a user calls it. Bad input is
+tried in this process: starting Python and importing takes two seconds each time.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +31,13 @@ pytestmark = pytest.mark.skipif(
 def run(call, installed, work):
     """Run a subcommand in the folder of models and tables."""
     return lambda *arguments: call(installed, *arguments, cwd=work)
+
+
+@pytest.fixture
+def run_here(call_here, work, monkeypatch):
+    """Run a subcommand like `run`, but in this process."""
+    monkeypatch.chdir(work)
+    return call_here
 
 
 def succeeded(done):
@@ -160,8 +171,27 @@ BAD = [
 
 @pytest.mark.parametrize(("words", "complaint"), BAD, ids=[words for words, _ in BAD])
 def test_bad_input_ends_with_exit_code_2_and_a_plain_message(
+    run_here, work, words, complaint
+):
+    refused(run_here, work, words, complaint)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("predict corrupt.spinney rows.csv -o a.csv", "damaged or cut off"),
+        ("prune model.joblib head.csv --trust --target ill", "has no rows"),
+        ("warm-up --nothing", "No such option: --nothing"),
+    ],
+)
+def test_bad_input_is_refused_likewise_in_a_process_of_its_own(
     run, work, words, complaint
 ):
+    refused(run, work, words, complaint)
+
+
+def refused(run, work, words, complaint):
+    """Run a command; look how it ended, at what it said and at what it left behind."""
     before = sorted(work.iterdir())
     done = run(*words.split())
     assert done.returncode == 2, done.stdout + done.stderr
