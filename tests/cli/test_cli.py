@@ -175,7 +175,7 @@ def test_warm_up_tells_the_time_of_each_kernel_and_where_they_are_kept(call, ins
     assert all(kernel["seconds"] >= 0 for kernel in document["kernels"])
     assert document["seconds"] >= max(k["seconds"] for k in document["kernels"])
     for folder in document["cache"]:
-        assert list(Path(folder).glob("*.nbi"))
+        assert list(Path(folder).glob("*.nbc"))
     assert document["cache"]
 
 
