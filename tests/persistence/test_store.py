@@ -24,7 +24,7 @@ from hypothesis import given
 import reference
 import spinney
 from spinney import FormatError
-from spinney.persistence import atomic_write, container
+from spinney.persistence import container
 from strategies import forests, random_forest, random_rows
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="needs POSIX files")
@@ -394,7 +394,8 @@ def test_where_nothing_can_be_saved_the_error_says_why(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(atomic_write, "open", refuse, raising=False)
+        opener = "spinney.persistence.atomic_write.open"
+        patch.setattr(opener, refuse, raising=False)
         with pytest.raises(PermissionError, match="make a file in the directory"):
             spinney.save(forest, tmp_path / "model.spinney")
     with monkeypatch.context() as patch:
