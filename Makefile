@@ -13,11 +13,16 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --disable-pip-version
 # The model libraries start as many threads as there are cores, in every test process;
 # with one each they do not wait for one another.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
-PARALLEL = -n auto --maxprocesses 4
+# The tests of a file stay together, and so do the models that they share; whoever has
+# nothing left to do takes over from others.
+PARALLEL = -n auto --maxprocesses 4 --dist worksteal
 TESTS_OF_KERNELS = tests/runtime tests/calibration tests/ordering tests/sequential \
     tests/cascade tests/anytime tests/pruning
 
-.PHONY: help demo test slow lint format docs compare papers clean
+# What Python compiles is kept whatever the environment says: the tests start it often.
+export PYTHONDONTWRITEBYTECODE =
+
+.PHONY: help demo test plain-python slow lint format docs compare papers clean
 
 help:
 	@echo "make demo    show on a small data set what spinney does"
@@ -33,20 +38,26 @@ help:
 demo: $(VENV)/ready-for-demo
 	@$(BIN)/spinney demo
 
-test: lint $(VENV)/compiled
+# Compiling takes one core for a minute or two: time for all that needs no compiled code.
+test: $(VENV)/ready-for-test
+	@$(MAKE) --no-print-directory --jobs=2 plain-python $(VENV)/compiled
 	$(PYTEST) $(PARALLEL)
-# Once more as plain Python, where an index out of range is an error and not a
-# wrong number.
+
+# Kernels as plain Python, where an index out of range is an error and not a wrong
+# number.
+plain-python: lint
 	NUMBA_DISABLE_JIT=1 $(PYTEST) $(PARALLEL) $(TESTS_OF_KERNELS)
 
 # Compile once here rather than in every process of the tests.
-$(VENV)/compiled: $(VENV)/ready-for-test $(wildcard src/spinney/*/*.py)
+$(VENV)/compiled: $(VENV)/ready-for-test $(wildcard src/spinney/*/*.py src/spinney/*/*/*.py)
 	@$(BIN)/spinney warm-up --quiet
 	@touch $@
 
 slow: $(VENV)/compiled
 # pytest ends with 5 if no test is marked so.
 	$(PYTEST) -m "slow or guarantee or benchmark" || [ $$? -eq 5 ]
+# What Hypothesis tests, with twenty times as many examples.
+	SPINNEY_EXAMPLES=1000 $(PYTEST) $(PARALLEL) -m hypothesis
 
 lint: $(VENV)/ready-for-test
 	$(BIN)/ruff check

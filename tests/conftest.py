@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 
-import numba
 import pytest
 from hypothesis import HealthCheck, settings
-from sklearn.ensemble import RandomForestClassifier
 
-import datasets
-
-# Kernels that run as plain Python are about a hundred times slower.
-N_EXAMPLES = 12 if numba.config.DISABLE_JIT else 100
+# The process that only hands out tests reads this file too: it need not wait for Numba
+# and scikit-learn.
+WITHOUT_JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+# Kernels that run as plain Python are about a hundred times slower. `make slow` tries
+# many more examples than anybody would wait for after each change.
+N_EXAMPLES = int(os.environ.get("SPINNEY_EXAMPLES", 12 if WITHOUT_JIT else 50))
 
 # The first example of a test may compile a kernel, so no example has a time limit.
 settings.register_profile(
@@ -30,7 +30,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 def pytest_configure(config):
     # Compiled integers wrap around in silence; the same lines as plain Python warn.
-    if numba.config.DISABLE_JIT:
+    if WITHOUT_JIT:
         config.addinivalue_line(
             "filterwarnings", "ignore:overflow encountered in scalar:RuntimeWarning"
         )
@@ -39,6 +39,10 @@ def pytest_configure(config):
 @pytest.fixture(scope="session")
 def cancer_model():
     """A fully grown random forest of scikit-learn, and the rows it was trained on."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    import datasets
+
     X, y = datasets.bundled("breast_cancer")
     model = RandomForestClassifier(n_estimators=25, random_state=0).fit(X, y)
     return model, X

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -20,23 +21,37 @@ if not SCRIPTS:
     pytest.skip("examples are not shipped here", allow_module_level=True)
 
 
-def output_of(script, folder):
-    """Run a script in a folder of its own; return what it prints."""
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONIOENCODING": "utf-8"}
+@pytest.fixture
+def output_of(tmp_path, monkeypatch, capfd):
+    """Return what runs a script in a folder of its own and returns what it prints."""
+    monkeypatch.chdir(tmp_path)
+
+    def output_of(script):
+        # In this process: starting Python and importing takes as long as the example.
+        runpy.run_path(str(FOLDER / script), run_name="__main__")
+        printed, complaint = capfd.readouterr()
+        assert complaint == ""
+        assert list(tmp_path.iterdir()) == [], "left a file behind"
+        return printed
+
+    return output_of
+
+
+def test_a_script_runs_in_a_process_of_its_own(tmp_path):
     done = subprocess.run(
-        [sys.executable, str(FOLDER / script)],
+        [sys.executable, str(FOLDER / "stop_a_poll.py")],
         capture_output=True,
         text=True,
         encoding="utf-8",
-        env=environment,
-        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONIOENCODING": "utf-8"},
+        cwd=tmp_path,
         timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert list(folder.iterdir()) == [], "left a file behind"
-    return done.stdout
+    assert "calls saved" in done.stdout
+    assert list(tmp_path.iterdir()) == []
 
 
 def numbers_after(words, text):
@@ -50,8 +65,8 @@ def numbers_after(words, text):
     raise AssertionError(msg)
 
 
-def test_a_forest_is_accelerated_and_certified(tmp_path):
-    said = output_of("accelerate_forest.py", tmp_path)
+def test_a_forest_is_accelerated_and_certified(output_of):
+    said = output_of("accelerate_forest.py")
     assert "all trees" in said
     asked, in_all = numbers_after("trees evaluated", said)
     assert asked < 0.5 * in_all
@@ -63,16 +78,16 @@ def test_a_forest_is_accelerated_and_certified(tmp_path):
     assert "without pickle" in said
 
 
-def test_a_service_answers_and_refuses_one_row_at_a_time(tmp_path):
-    said = output_of("serve_one_row.py", tmp_path).splitlines()
+def test_a_service_answers_and_refuses_one_row_at_a_time(output_of):
+    said = output_of("serve_one_row.py").splitlines()
     assert said[0] in ("200 {'label': 0}", "200 {'label': 1}")
     assert re.fullmatch(r"200 \{'label': [01], 'trees_asked': \d+\}", said[1])
     assert all(line.startswith("422 {'error': ") for line in said[2:5])
     assert "µs" in said[5]
 
 
-def test_a_poll_saves_calls_within_its_promise(tmp_path):
-    said = output_of("stop_a_poll.py", tmp_path)
+def test_a_poll_saves_calls_within_its_promise(output_of):
+    said = output_of("stop_a_poll.py")
     saved, in_all, _ = numbers_after("calls saved", said)
     assert saved > 0.6 * in_all
     promised = float(re.search(r"promised:.*\n\s+([\d.]+)%", said)[1])
@@ -81,15 +96,15 @@ def test_a_poll_saves_calls_within_its_promise(tmp_path):
     assert measured < 1.6  # 3,000 questions: three standard deviations above
 
 
-def test_a_filter_rejects_most_and_ranks_the_rest_exactly(tmp_path):
-    said = output_of("filter_candidates.py", tmp_path)
+def test_a_filter_rejects_most_and_ranks_the_rest_exactly(output_of):
+    said = output_of("filter_candidates.py")
     assert "the same as without a cascade: True" in said
     assert numbers_after("decided otherwise", said)[0] < 0.3
     assert int(re.search(r"(\d+) of 200 trees evaluated per item", said)[1]) < 100
 
 
-def test_answers_come_by_the_deadline_and_get_better(tmp_path):
-    said = output_of("answer_by_deadline.py", tmp_path)
+def test_answers_come_by_the_deadline_and_get_better(output_of):
+    said = output_of("answer_by_deadline.py")
     curve = [
         (int(k), float(ours), float(random))
         for k, ours, random in re.findall(
@@ -102,9 +117,9 @@ def test_answers_come_by_the_deadline_and_get_better(tmp_path):
     assert "answers are those of the forest itself" in said
 
 
-def test_pruning_lays_out_trade_offs_and_lowers_the_cost(tmp_path):
+def test_pruning_lays_out_trade_offs_and_lowers_the_cost(output_of):
     pytest.importorskip("ortools", reason="pruning needs the extra prune")
-    said = output_of("prune_lab_tests.py", tmp_path)
+    said = output_of("prune_lab_tests.py")
     assert numbers_after("", said)[0] > 5  # forests on the frontier
     cost, in_all = numbers_after("cost of a patient", said)
     assert cost < 0.8 * in_all

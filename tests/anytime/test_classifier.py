@@ -6,6 +6,7 @@ import copy
 import pickle
 import time
 
+import numba
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -27,6 +28,10 @@ from spinney import InvalidArgumentError, UnsupportedModelError, read_model
 from spinney.anytime import AnytimeForestClassifier, AnytimeSession
 from spinney.runtime.steps.engine import StepEngine
 from strategies import random_forest, random_rows
+
+pytestmark = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="the kernels have tests of their own"
+)
 
 
 @parametrize_with_checks(

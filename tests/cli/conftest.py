@@ -19,6 +19,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import spinney
+from spinney.cli import main
+
+# What colours or reshapes messages, and what keeps them plain.
+FORCED = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")
+PLAIN = {"TERM": "dumb", "COLUMNS": "88"}
 
 COLUMNS = ("age", "body mass", "iron", "zinc", "sleep", "steps")
 N_TRAINED, N_ROWS = 400, 1500
@@ -69,9 +74,8 @@ def work(tmp_path_factory):
 @pytest.fixture(scope="session")
 def call():
     """Return what runs a command as in a plain terminal."""
-    forced = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")
-    environment = {k: v for k, v in os.environ.items() if k not in forced}
-    environment |= {"TERM": "dumb", "COLUMNS": "88"}
+    environment = {k: v for k, v in os.environ.items() if k not in FORCED}
+    environment |= PLAIN
 
     def call(*command, cwd=None):
         return subprocess.run(
@@ -84,6 +88,26 @@ def call():
         )
 
     return call
+
+
+@pytest.fixture
+def call_here(monkeypatch, capfd):
+    """Return what runs the command likewise, but in this process: at once."""
+    for name in FORCED:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in PLAIN.items():
+        monkeypatch.setenv(name, value)
+
+    def call_here(*arguments):
+        words = [str(word) for word in arguments]
+        monkeypatch.setattr(sys, "argv", ["spinney", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed, complaint = capfd.readouterr()
+        code = ended.value.code or 0
+        return subprocess.CompletedProcess(words, code, printed, complaint)
+
+    return call_here
 
 
 @pytest.fixture(scope="session")

@@ -175,12 +175,12 @@ def test_warm_up_tells_the_time_of_each_kernel_and_where_they_are_kept(call, ins
     assert all(kernel["seconds"] >= 0 for kernel in document["kernels"])
     assert document["seconds"] >= max(k["seconds"] for k in document["kernels"])
     for folder in document["cache"]:
-        assert list(Path(folder).glob("*.nbi"))
+        assert list(Path(folder).glob("*.nbc"))
     assert document["cache"]
 
 
-def test_warm_up_prints_a_table_for_people(call, installed):
-    done = call(installed, "warm-up")
+def test_warm_up_prints_a_table_for_people(call_here):
+    done = call_here("warm-up")
     assert done.returncode == 0, done.stderr
     assert "kernels ready after" in done.stdout
     assert "Kept in " in done.stdout

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 from rich.console import Console
@@ -17,28 +14,15 @@ from spinney.cli import strategy as command
 from spinney.cli.app import app
 
 
-def run(*arguments):
-    """Run the command in a process of its own, as in a plain terminal."""
-    forced = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")
-    environment = {k: v for k, v in os.environ.items() if k not in forced}
-    return subprocess.run(
-        [sys.executable, "-m", "spinney", "strategy", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment | {"TERM": "dumb", "COLUMNS": "88"},
-    )
-
-
 def in_process(*arguments):
-    """Run the command in this process, which is quicker."""
+    """Run the command in this process."""
     return CliRunner().invoke(app, ["strategy", *arguments])
 
 
-def test_prints_thresholds_expected_votes_and_the_bound(tmp_path):
+def test_prints_thresholds_expected_votes_and_the_bound(tmp_path, call_here):
     out = tmp_path / "strategy.json"
-    done = run(
-        "-n", "21", "--max-disagreement", "1e-3", "--objective", "minimax",
+    done = call_here(
+        "strategy", "-n", "21", "--max-disagreement", "1e-3", "--objective", "minimax",
         "--out", str(out),
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")

@@ -434,7 +434,8 @@ def test_where_nothing_can_be_saved_the_error_says_why(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "open", refuse)
+        opener = "spinney.persistence.atomic_write.open"
+        patch.setattr(opener, refuse, raising=False)
         with pytest.raises(PermissionError, match="make a file in the directory"):
             spinney.save(forest, tmp_path / "model.spinney")
     with monkeypatch.context() as patch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +15,10 @@ import reference
 from spinney.base.estimator import held_out_split
 from spinney.errors import InvalidArgumentError, SpinneyWarning
 from spinney.pruning.budgeted import BudgetedForestClassifier
+
+pytestmark = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="the kernels have tests of their own"
+)
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numba
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from spinney.pruning.budgeted import BudgetedForestClassifier
+
+pytestmark = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="the kernels have tests of their own"
+)
 
 
 # The checks train on all sorts of rows, some too hard for any budget.

@@ -8,9 +8,9 @@ import os
 import secrets
 import stat
 from collections.abc import Iterable
+from typing import BinaryIO
 
-# Absent on some systems: there they change nothing.
-_BINARY = getattr(os, "O_BINARY", 0)
+# Absent on some systems: there it changes nothing.
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0)
 
 
@@ -37,20 +37,10 @@ def write_atomically(path: str, chunks: Iterable[bytes | memoryview]) -> None:
         msg = f"There is no directory {folder!r} to save {path!r} in. Make it first."
         raise FileNotFoundError(msg)
     partial = os.path.join(folder, f".spinney-{secrets.token_hex(8)}.partial")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
     try:
-        # The system takes the umask off these permissions.
-        descriptor = os.open(partial, flags, 0o666)
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise
-        msg = (
-            f"No permission to make a file in the directory {folder!r}, which saving "
-            f"{path!r} needs. Save to another directory, or change its permissions."
-        )
-        raise PermissionError(msg) from error
-    try:
-        with open(descriptor, "wb") as file:
+        # An interruption in the very moment that the file is made leaves nothing behind
+        # either: hence it is made inside the block that removes it.
+        with _new_file(partial, path) as file:
             if mode is not None:
                 os.chmod(partial, mode)
             for chunk in chunks:
@@ -63,6 +53,21 @@ def write_atomically(path: str, chunks: Iterable[bytes | memoryview]) -> None:
             os.unlink(partial)
         raise
     _sync_folder(folder)
+
+
+def _new_file(partial: str, path: str) -> BinaryIO:
+    """Make a file under the name `partial`, which nothing has yet, to save `path`."""
+    try:
+        return open(partial, "xb")
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        folder = os.path.dirname(partial)
+        msg = (
+            f"No permission to make a file in the directory {folder!r}, which saving "
+            f"{path!r} needs. Save to another directory, or change its permissions."
+        )
+        raise PermissionError(msg) from error
 
 
 def _mode_to_keep(path: str, target: str) -> int | None:

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import platform
 import re
+import secrets
 import shutil
 import sys
 import tempfile
@@ -29,7 +31,9 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.caching import FunctionCache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
 
 from spinney._version import __version__
 
@@ -38,9 +42,12 @@ PACKAGE = Path(__file__).parents[1]
 # two versions does not compile everything each time.
 KEPT_VERSIONS = 4
 
+_CHECKSUM_BYTES = hashlib.sha256().digest_size
 _DECORATOR = re.compile(r"^from spinney\.runtime\.kernel_cache import", re.MULTILINE)
 # Imports inside a function bring nothing into a kernel.
-_IMPORT = re.compile(r"^(?:from|import) (spinney[\w.]*)", re.MULTILINE)
+_IMPORT = re.compile(
+    r"^(?:from|import) (spinney[\w.]*)(?: import (\([^)]*\)|.*))?", re.MULTILINE
+)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -58,7 +65,12 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 class KernelCache(FunctionCache):
-    """The machine code of one kernel on disk.
+    """The machine code of one kernel on disk, a file for each signature.
+
+    Numba numbers such files and lists them in an index. Two processes that compile at
+    once can then both take the same number, and one signature is answered with the
+    machine code of another. Here a file is named for its signature, tells which one it
+    is of, and begins with a checksum: what does not fit is compiled and written again.
 
     Parameters
     ----------
@@ -68,15 +80,11 @@ class KernelCache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         # Nothing is read before the kernel is called: importing spinney stays quick.
-        self._function = function
-        self._is_open = False
+        self._py_func = function  # Numba's _index_key reads it
+        # Names of functions in functions hold <locals>, which no file may be called.
+        name = f"{function.__module__}.{function.__qualname__}"
+        self._name = re.sub(r"[^\w.]", "", name)
         self.enable()
-
-    def _open(self) -> None:
-        if not self._is_open:
-            self._impl_class = _KernelFiles
-            super().__init__(self._function)
-            self._is_open = True
 
     @property
     def cache_path(self) -> str:
@@ -86,42 +94,50 @@ class KernelCache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the machine code for a signature, None if there is none to be had."""
         try:
-            self._open()
-            return super().load_overload(sig, target_context)
-        except Exception:  # damaged, half-written, or of a Numba that writes otherwise
+            target_context.refresh()
+            key = self._index_key(sig, target_context.codegen())
+            content = self._file_of(key).read_bytes()
+            checksum, body = content[:_CHECKSUM_BYTES], content[_CHECKSUM_BYTES:]
+            if hashlib.sha256(body).digest() != checksum:
+                return None
+            stored_key, parts = pickle.loads(body)
+            if stored_key != key:
+                return None
+            return CompileResult._rebuild(target_context, *parts)
+        except Exception:  # not there, not ours to read, of a Numba that differs
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the machine code for a signature, if that is possible."""
         try:
-            self._open()
-            super().save_overload(sig, data)
+            if data.lifted or data.library.has_dynamic_globals:
+                return  # it holds addresses of this process
+            key = self._index_key(sig, data.codegen)
+            body = dumps((key, data._reduce()))
+            _write_whole(self._file_of(key), hashlib.sha256(body).digest() + body)
         except Exception:  # a full disk, a folder that is not ours: compiled in memory
             return
 
+    def flush(self) -> None:
+        """Forget the machine code for all signatures."""
+        for path in cache_folder().glob(f"{self._name}-*.nbc"):
+            path.unlink(missing_ok=True)
 
-class _Locator(_CacheLocator):
-    """Tells Numba where a kernel belongs."""
-
-    def __init__(self, py_func: Callable[..., Any]) -> None:
-        self._module = py_func.__module__
-
-    def get_cache_path(self) -> str:
-        return str(cache_folder())
-
-    def get_source_stamp(self) -> str:
-        return source_digest()
-
-    def get_disambiguator(self) -> str:
-        return self._module  # all kernels lie in one folder
-
-    @classmethod
-    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
-        return cls(py_func)
+    def _file_of(self, key: Any) -> Path:
+        which = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
+        return cache_folder() / f"{self._name}-{which}.nbc"
 
 
-class _KernelFiles(CompileResultCacheImpl):
-    _locator_classes: list[Any] = [_Locator]  # noqa: RUF012
+def _write_whole(path: Path, content: bytes) -> None:
+    """Write a file of which no process ever sees a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        partial.write_bytes(content)
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 @cache
@@ -165,10 +181,12 @@ def kernel_sources() -> dict[str, bytes]:
 
 def _imported(source: str) -> Iterator[Path]:
     """Yield the files that the modules named in the imports of a source may be in."""
-    for name in _IMPORT.findall(source):
-        module = PACKAGE.parent.joinpath(*name.split("."))
-        yield module.with_suffix(".py")
-        yield module / "__init__.py"
+    for module, names in _IMPORT.findall(source):
+        folder = PACKAGE.parent.joinpath(*module.split("."))
+        # What is imported from a package may be a module of it.
+        for path in (folder, *(folder / name for name in re.findall(r"\w+", names))):
+            yield path.with_suffix(".py")
+            yield path / "__init__.py"
 
 
 @cache

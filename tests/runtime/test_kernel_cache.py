@@ -1,0 +1,387 @@
+"""Compiled kernels on disk: never stale, never wrong, and never in the way."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import llvmlite
+import numba
+import numpy as np
+import pytest
+
+from spinney.runtime import kernel_cache
+from spinney.runtime.kernel_cache import (
+    KEPT_VERSIONS,
+    PACKAGE,
+    cache_folder,
+    kernel,
+    kernel_sources,
+)
+
+compiled_only = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="nothing is compiled"
+)
+# What was asked before is remembered; here every question is a new one.
+digest_now = kernel_cache.source_digest.__wrapped__
+folder_now = kernel_cache.cache_folder.__wrapped__
+
+# ---------------------------------------------------------------------- the key
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Return the folder of a small package that takes the place of spinney."""
+    files = {
+        "__init__.py": "",
+        "kernels.py": """
+            from spinney.runtime.kernel_cache import kernel
+            from spinney.sizes import (
+                HEIGHT,
+                WIDTH,
+            )
+            from spinney.tables import signs
+
+            @kernel
+            def area(x):
+                return HEIGHT * WIDTH * signs.PLUS * x
+            """,
+        "sizes.py": "from spinney.units import METRE\nHEIGHT = WIDTH = 2 * METRE\n",
+        "units.py": "METRE = 100\n",
+        "tables/__init__.py": "",
+        "tables/signs.py": "PLUS = 1\n",
+        "pages.py": "import spinney.kernels\nTITLE = 'no kernel reads this'\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / "spinney" / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(re.sub("^ {12}", "", text, flags=re.MULTILINE))
+    monkeypatch.setattr(kernel_cache, "PACKAGE", tmp_path / "spinney")
+    return tmp_path / "spinney"
+
+
+KERNELS_AND_WHAT_THEY_IMPORT = [
+    "kernels.py",
+    "sizes.py",
+    "tables/__init__.py",
+    "tables/signs.py",
+    "units.py",
+]
+
+
+def test_sources_are_those_of_kernels_and_of_all_that_they_import(package):
+    assert sorted(kernel_sources()) == KERNELS_AND_WHAT_THEY_IMPORT
+
+
+@pytest.mark.parametrize("name", KERNELS_AND_WHAT_THEY_IMPORT)
+def test_a_change_of_any_source_changes_the_key(package, name):
+    before = digest_now()
+    (package / name).write_bytes((package / name).read_bytes() + b"# changed\n")
+    assert digest_now() != before
+
+
+def test_a_source_that_comes_goes_or_moves_changes_the_key(package):
+    digests = [digest_now()]
+    (package / "more.py").write_bytes((package / "kernels.py").read_bytes())
+    digests.append(digest_now())
+    (package / "more.py").rename(package / "moved.py")
+    digests.append(digest_now())
+    (package / "kernels.py").unlink()
+    digests.append(digest_now())
+    assert len(set(digests)) == 4
+
+
+def test_other_changes_leave_the_key_as_it_was(package):
+    before = digest_now()
+    (package / "pages.py").write_text("TITLE = 'changed'\n")
+    os.utime(package / "kernels.py", (1, 1))
+    assert digest_now() == before
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (kernel_cache, "__version__"),
+        (numba, "__version__"),
+        (llvmlite, "__version__"),
+        (np, "__version__"),
+        (sys, "version"),
+    ],
+    ids=["spinney", "numba", "llvmlite", "numpy", "python"],
+)
+def test_another_version_of_anything_changes_the_key(owner, name, monkeypatch):
+    before = digest_now()
+    assert digest_now() == before
+    monkeypatch.setattr(owner, name, "another")
+    assert digest_now() != before
+
+
+def test_every_module_with_kernels_is_part_of_the_key():
+    with_kernels = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if re.search(r"^@(kernel|(numba\.)?n?jit)\b", path.read_text(), re.MULTILINE)
+    }
+    assert with_kernels
+    assert with_kernels <= set(kernel_sources())
+
+
+def test_whatever_such_a_module_imports_is_part_of_the_key():
+    sources = kernel_sources()
+    for name, source in sources.items():
+        for node in ast.parse(source).body:
+            modules = []
+            if isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{name} has a relative import"
+                modules = [node.module]
+                modules += [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            for module in modules:
+                path = PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py")
+                if module.startswith("spinney.") and path.exists():
+                    assert path.relative_to(PACKAGE).as_posix() in sources
+
+
+# -------------------------------------------------------------------- the files
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a folder for compiled code that only this test uses."""
+    monkeypatch.setenv("SPINNEY_CACHE_DIR", str(tmp_path / "compiled"))
+    cache_folder.cache_clear()
+    yield cache_folder()
+    cache_folder.cache_clear()
+
+
+def fresh_kernel():
+    """Return a kernel as a new process has it: nothing is compiled or loaded yet."""
+
+    @kernel
+    def mix(a, b):
+        return 3 * a - b
+
+    return mix
+
+
+def found_on_disk(mix):
+    """Return how many signatures were found on disk rather than compiled."""
+    return sum(mix.stats.cache_hits.values())
+
+
+def entries(folder):
+    """Return the files of the kernel."""
+    return sorted(folder.iterdir())
+
+
+@compiled_only
+def test_what_was_compiled_once_is_found_by_the_next_process(folder):
+    assert fresh_kernel()(5, 1) == 14
+    mix = fresh_kernel()
+    assert mix(5, 1) == 14
+    assert found_on_disk(mix) == 1
+    assert mix(0.5, 1.0) == 0.5
+    assert found_on_disk(mix) == 1
+    assert len(entries(folder)) == 2
+    mix = fresh_kernel()
+    mix(5, 1), mix(0.5, 1.0)
+    assert found_on_disk(mix) == 2
+
+
+@compiled_only
+def test_nothing_is_read_or_written_before_the_first_call(folder):
+    mix = fresh_kernel()
+    assert entries(folder) == []
+    assert mix.stats.cache_path == str(folder)
+
+
+@compiled_only
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[:20],
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:-1],
+        lambda content: content + b"more",
+        lambda content: bytes(len(content)),
+        lambda content: content[:10] + bytes([content[10] ^ 1]) + content[11:],
+        lambda content: content[:-999] + bytes([content[-999] ^ 4]) + content[-998:],
+    ],
+    ids=["empty", "head", "half", "cut", "longer", "zeros", "first bit", "later bit"],
+)
+def test_a_damaged_file_is_compiled_and_written_again(folder, damage):
+    fresh_kernel()(5, 1)
+    (path,) = entries(folder)
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    mix = fresh_kernel()
+    assert mix(5, 1) == 14
+    assert found_on_disk(mix) == 0
+    mix = fresh_kernel()
+    assert mix(5, 1) == 14
+    assert found_on_disk(mix) == 1
+
+
+@compiled_only
+def test_machine_code_of_another_signature_is_not_taken(folder):
+    # Both kinds of numbers have eight bytes: such a mistake would not be noticed.
+    fresh_kernel()(5, 1)
+    (of_integers,) = entries(folder)
+    fresh_kernel()(0.5, 1.0)
+    (of_floats,) = set(entries(folder)) - {of_integers}
+    of_floats.write_bytes(of_integers.read_bytes())
+    mix = fresh_kernel()
+    assert mix(0.5, 1.0) == 0.5
+    assert found_on_disk(mix) == 0
+
+
+@compiled_only
+def test_a_folder_in_place_of_a_file_costs_nothing_but_time(folder):
+    fresh_kernel()(5, 1)
+    (path,) = entries(folder)
+    path.unlink()
+    path.mkdir()
+    assert fresh_kernel()(5, 1) == 14
+    assert entries(folder) == [path]
+
+
+@compiled_only
+def test_where_nothing_can_be_kept_kernels_still_answer(tmp_path, folder):
+    # A file in place of the folder, for permissions do not bind root.
+    folder.rmdir()
+    folder.touch()
+    assert fresh_kernel()(5, 1) == 14
+    folder.unlink()
+    folder.parent.rmdir()
+    folder.parent.touch()
+    cache_folder.cache_clear()
+    assert fresh_kernel()(5, 1) == 14
+    assert folder.parent.read_bytes() == b""
+
+
+@compiled_only
+def test_a_folder_that_was_removed_meanwhile_is_made_again(folder):
+    folder.rmdir()
+    assert fresh_kernel()(5, 1) == 14
+    assert len(entries(folder)) == 1
+
+
+@compiled_only
+def test_sources_that_cannot_be_read_cost_nothing_but_time(folder, monkeypatch):
+    def fail():
+        raise OSError
+
+    cache_folder.cache_clear()
+    monkeypatch.setattr(kernel_cache, "source_digest", fail)
+    assert fresh_kernel()(5, 1) == 14
+
+
+@compiled_only
+def test_recompiling_forgets_what_was_kept(folder):
+    mix = fresh_kernel()
+    mix(5, 1)
+    (path,) = entries(folder)
+    other = path.with_name("other-0123456789abcdef.nbc")
+    other.touch()
+    mix._cache.flush()
+    assert entries(folder) == [other]
+
+
+TINY = """
+import numpy as np
+from spinney.runtime.kernel_cache import kernel
+
+
+@kernel
+def mix(a, b):
+    return 3 * a - b
+
+
+def use():
+    for kind in (np.int64, np.float64, np.uint64, np.int32, np.float32, np.uint32):
+        assert mix(kind(5), kind(1)) == 14
+"""
+USE_AT = """
+import sys, time
+import tiny
+time.sleep(max(0, float(sys.argv[1]) - time.time()))
+tiny.use()
+"""
+
+
+@compiled_only
+def test_processes_that_compile_at_once_do_not_spoil_each_others_files(
+    tmp_path, folder, monkeypatch
+):
+    (tmp_path / "tiny.py").write_text(TINY)
+    at_the_same_moment = time.time() + 3
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", USE_AT, str(at_the_same_moment)],
+            cwd=tmp_path,  # where it finds tiny
+            env=os.environ | {"PYTHONPATH": str(PACKAGE.parent)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for child in children:
+        _, complaint = child.communicate(timeout=120)
+        assert child.returncode == 0, complaint
+    assert len(entries(folder)) == 6
+    monkeypatch.syspath_prepend(tmp_path)
+    tiny = importlib.import_module("tiny")
+    tiny.use()
+    assert found_on_disk(tiny.mix) == 6
+
+
+# ------------------------------------------------------------------- the folder
+
+
+def test_the_folder_is_named_for_the_key_below_the_one_that_was_asked_for(
+    tmp_path, monkeypatch
+):
+    monkeypatch.delenv("SPINNEY_CACHE_DIR", raising=False)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "of numba"))
+    assert folder_now() == tmp_path / "of numba" / digest_now()
+    monkeypatch.setenv("SPINNEY_CACHE_DIR", str(tmp_path / "ours"))
+    assert folder_now() == tmp_path / "ours" / digest_now()
+    assert folder_now().is_dir()
+
+
+def test_unasked_it_is_beside_the_package_or_else_in_the_cache_of_the_user(
+    package, tmp_path, monkeypatch
+):
+    monkeypatch.delenv("SPINNEY_CACHE_DIR", raising=False)
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (package / "__pycache__").touch()  # no folder can be made below a file
+    kept = folder_now()
+    assert kept.parent == tmp_path / "cache" / "spinney" / "kernels"
+    (package / "__pycache__").unlink()
+    kept = folder_now()
+    assert kept.parent == package / "__pycache__" / "kernels"
+    # Once filled it is used even where nothing more can be written to it.
+    monkeypatch.setattr(kernel_cache, "_can_write", lambda folder: False)
+    assert folder_now() == kept
+
+
+def test_folders_of_older_versions_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPINNEY_CACHE_DIR", str(tmp_path))
+    old = [tmp_path / f"{number:032x}" for number in range(KEPT_VERSIONS + 3)]
+    for age, path in enumerate(old):
+        path.mkdir()
+        (path / "kernel.nbc").touch()
+        os.utime(path, (1e9 - age, 1e9 - age))
+    (tmp_path / "of somebody else").mkdir()
+    kept = {folder_now(), *old[:KEPT_VERSIONS], tmp_path / "of somebody else"}
+    assert set(tmp_path.iterdir()) == kept
+    assert list(Path(old[0]).iterdir()) == [old[0] / "kernel.nbc"]
