@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -27,27 +25,18 @@ from spinney.base.parameters import check_choice, check_costs
 from spinney.base.progress import progress_for
 from spinney.calibration.bounds import check_confidence, check_max_disagreement
 from spinney.calibration.fitted_rule import FittedRule
-from spinney.calibration.ladder import LEVELS_OF_THRESHOLDS, boldest_proven, rungs
+from spinney.calibration.ladder import boldest_proven
 from spinney.calibration.row_splits import RowParts, at_most, split_by_use
-from spinney.cascade.exit_points import (
-    paying_exit_points,
-    quickest_plan,
-    spread_exit_points,
-)
+from spinney.cascade.fitter import RuleFitter, cautious_to_bold, measured
 from spinney.cascade.fitting import (
     NEED_LABELS,
     NEED_ROWS,
     RULES,
-    averaged_order,
     check_order_name,
-    find_order,
-    fit_rule,
     is_named,
-    widened,
 )
 from spinney.cascade.tables import most_rows, table_of
-from spinney.errors import FormatError, InvalidArgumentError, SpinneyWarning
-from spinney.ordering import ScoreTable
+from spinney.errors import FormatError, InvalidArgumentError
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_setting
 from spinney.runtime.early_exit import EarlyExitEngine
@@ -272,10 +261,11 @@ array-like, default="qwyc"
             parts = replace(parts, order=at_most(parts.order, limit, rng))
         parts = replace(parts, fit=at_most(parts.fit, limit, rng))
         self.certificate_ = None
+        show = progress_for(self.verbose, "ordering")
         if needs_rows and others is not None:
-            order = self._order(parts, others, None, bound, rng)
+            order = self._fitter().find_order(parts, others, None, bound, rng, show)
         else:
-            order = self._order(parts, rows, codes, bound, rng)
+            order = self._fitter().find_order(parts, rows, codes, bound, rng, show)
         return rows, parts, order, bound, rng
 
     def _refuse_wrong_classes(self) -> None:
@@ -303,48 +293,6 @@ array-like, default="qwyc"
             raise InvalidArgumentError(msg)
         return self._rows(X_order)
 
-    def _order(
-        self,
-        parts: RowParts,
-        rows: NDArray[np.floating],
-        codes: NDArray[np.intp] | None,
-        bound: float,
-        rng: np.random.RandomState,
-    ) -> NDArray[np.int64]:
-        """Return the order of the trees, found on the rows that are for it.
-
-        Other rows than those given to `fit` are all for it.
-        """
-        show = progress_for(self.verbose, "ordering")
-        n_trees = self.forest_.n_trees
-        needs_rows = is_named(self.order, NEED_ROWS)
-        orders: list[NDArray[np.int64]] = []
-
-        def on_step(placed: int, _: int) -> None:
-            show((len(orders) + placed / n_trees) / parts.n_folds)
-
-        for index in parts.folds_to_order():
-            table, labels = None, None
-            if needs_rows:
-                some = slice(None) if index is None else index
-                table = table_of(self.forest_, rows[some], self.n_jobs)
-                labels = None if codes is None else codes[some]
-            found = find_order(
-                self.order,
-                n_trees,
-                table=table,
-                labels=labels,
-                averages=self.forest_.aggregation == "mean",
-                max_disagreement=bound,
-                costs=self.tree_costs,
-                early_exit=self.early_exit,
-                rng=rng,
-                on_step=on_step,
-            )
-            orders.append(found)
-        show(1.0)
-        return averaged_order(orders)
-
     def _fitted(
         self,
         rows: NDArray[np.floating],
@@ -356,71 +304,29 @@ array-like, default="qwyc"
         """Return the rule, and what it does on the rows it was fitted to."""
         table = table_of(self.forest_, rows[parts.fit], self.n_jobs)
         rule = ExitRule.never(order, len(table.base))
-        if len(self.classes_) > 1 and self._has_several_decisions(table):
-            fit = self._fitter(table, order, bound, rng)
+        fitter = self._fitter()
+        if len(self.classes_) > 1 and fitter.has_several_decisions(table):
+            fit = fitter.planned(table, order, bound, rng)
             if parts.prove is None:
                 rule = fit(bound)
             else:
-                rule = self._proven(fit, table, rows, parts, bound) or rule
-        return _measured(rule, table)
+                candidates = cautious_to_bold(fit, table, bound)
+                rule = self._proven(candidates, rows, parts, bound) or rule
+        return measured(rule, table)
 
-    def _has_several_decisions(self, table: ScoreTable) -> bool:
-        """Whether rows are decided in more than one way; warn if not."""
-        decisions = table.decisions
-        if np.any(decisions != decisions[0]):
-            return True
-        only = self.classes_[decisions[:1]].tolist()[0]  # a label, not NumPy's word
-        msg = (
-            f"The model decides for {only!r} on all {table.n_rows:,} rows that "
-            "thresholds are fitted to, so nothing can be learnt about when it does "
-            "not, and all trees are evaluated. Pass more rows, among them some of "
-            "every class."
+    def _fitter(self) -> RuleFitter:
+        return RuleFitter(
+            self.forest_,
+            self.order,
+            self.rule,
+            self.early_exit,
+            self.tree_costs,
+            self.n_jobs,
         )
-        warnings.warn(msg, SpinneyWarning, stacklevel=4)
-        return False
-
-    def _fitter(
-        self,
-        table: ScoreTable,
-        order: NDArray[np.int64],
-        bound: float,
-        rng: np.random.RandomState,
-    ) -> Callable[[float], ExitRule]:
-        """Return what fits the rule to a level, its exit points planned for a bound."""
-        fit = partial(
-            fit_rule,
-            table=table,
-            order=order,
-            costs=self.tree_costs,
-            early_exit=self.early_exit,
-            is_random=is_named(self.order, ("random",)),
-            # The same orders for all candidates.
-            random_state=int(rng.randint(2**31 - 1)),
-        )
-
-        def fit_to(
-            level: float, points: NDArray[np.int64], rule: str = self.rule
-        ) -> ExitRule:
-            return fit(rule, max_disagreement=level, exit_points=points)
-
-        points = all_points = spread_exit_points(self.forest_.n_trees)
-        if self.tree_costs is None:
-            rough = [fit_to(bound, all_points)]
-            if self.rule == "optimal":
-                # It spreads what is allowed over all exit points. Thresholds that
-                # spend it at once come nearer to what a few exit points can do.
-                rough.append(fit_to(bound, all_points, "thresholds"))
-            plans = [
-                paying_exit_points(self.forest_, rule, table, all_points)
-                for rule in rough
-            ]
-            points = quickest_plan(self.forest_, plans, partial(fit_to, bound), table)
-        return partial(fit_to, points=points)
 
     def _proven(
         self,
-        fit: Callable[[float], ExitRule],
-        table: ScoreTable,
+        candidates: list[Callable[[], ExitRule]],
         rows: NDArray[np.floating],
         parts: RowParts,
         bound: float,
@@ -436,7 +342,7 @@ array-like, default="qwyc"
             return engine.evaluate(fresh, self.n_jobs)[0]
 
         proven = boldest_proven(
-            (make() for make in self._rungs(fit, table, bound)),
+            (make() for make in candidates),
             answers_of,
             forest.winners(forest.engine.raw(fresh, self.n_jobs)),
             max_disagreement=bound,
@@ -448,16 +354,6 @@ array-like, default="qwyc"
             return None
         rule, self.certificate_ = proven
         return rule
-
-    def _rungs(
-        self, fit: Callable[[float], ExitRule], table: ScoreTable, bound: float
-    ) -> list[Callable[[], ExitRule]]:
-        """Return what makes the candidates among which the boldest proven is taken."""
-
-        def widen(rule: ExitRule, deviations: float) -> ExitRule:
-            return widened(rule, table, deviations)
-
-        return rungs(fit, bound, LEVELS_OF_THRESHOLDS, widen)
 
     def at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
         """Yield copies that are fitted to rows, each to a bound of its own.
@@ -481,13 +377,14 @@ array-like, default="qwyc"
         rng = check_random_state(self.random_state)
         index = np.sort(at_most(np.arange(len(rows)), most_rows(self.forest_), rng))
         table = table_of(self.forest_, rows[index], self.n_jobs)
-        several = self._has_several_decisions(table)
+        fitter = self._fitter()
+        several = fitter.has_several_decisions(table)
         rule = ExitRule.never(self.order_, len(table.base))
         for level in levels:
             bound = check_max_disagreement(level)
             if several:
-                rule = self._fitter(table, self.order_, bound, rng)(bound)
-            yield self._copy_at(bound, _measured(rule, table), self._engine)
+                rule = fitter.planned(table, self.order_, bound, rng)(bound)
+            yield self._copy_at(bound, measured(rule, table), self._engine)
 
     def candidates(self, X: Any, X_order: Any = None) -> list[Callable[[], Self]]:
         """Return what makes copies fitted to rows, the most cautious first.
@@ -511,14 +408,15 @@ array-like, default="qwyc"
         """
         rows, parts, order, bound, rng = self._prepared(X, None, X_order)
         table = table_of(self.forest_, rows[parts.fit], self.n_jobs)
-        if not self._has_several_decisions(table):
+        fitter = self._fitter()
+        if not fitter.has_several_decisions(table):
             return []
-        fit = self._fitter(table, order, bound, rng)
+        fit = fitter.planned(table, order, bound, rng)
         return self._copies(
             bound,
             [
-                lambda make=make: _measured(make(), table)  # type: ignore[misc]
-                for make in self._rungs(fit, table, bound)
+                lambda make=make: measured(make(), table)  # type: ignore[misc]
+                for make in cautious_to_bold(fit, table, bound)
             ],
         )
 
@@ -634,14 +532,3 @@ array-like, default="qwyc"
         classifier._adopt(FittedRule(rule, trees, disagreement, np.zeros(0)), engine)
         classifier.certificate_ = take_certificate(settings)
         return classifier
-
-
-def _measured(rule: ExitRule, table: ScoreTable) -> FittedRule:
-    """Return a rule with what it does on the rows it was fitted to."""
-    decisions, n_evaluated = table.follow(rule)
-    return FittedRule(
-        rule,
-        float(n_evaluated.mean()),
-        float(np.mean(decisions != table.decisions)),
-        np.mean(n_evaluated[:, None] > rule.exit_points, axis=0),
-    )

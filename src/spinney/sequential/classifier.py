@@ -27,12 +27,6 @@ from spinney.base.parameters import check_choice, check_min_votes
 from spinney.calibration.bounds import check_confidence, check_max_disagreement
 from spinney.calibration.fitted_rule import FittedRule, evaluates_all
 from spinney.calibration.ladder import LEVELS_OF_VOTES, boldest_proven, rungs
-from spinney.calibration.out_of_bag import (
-    class_counts,
-    filled_scores,
-    out_of_bag_mask,
-    positive_vote_weights,
-)
 from spinney.calibration.row_splits import split_by_use
 from spinney.errors import FormatError, InvalidArgumentError
 from spinney.persistence.container import Arrays, Settings
@@ -40,20 +34,12 @@ from spinney.persistence.fields import take_setting
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
 from spinney.sequential.optimal import OBJECTIVES
-from spinney.sequential.problems import (
-    HardVotesOfSeveral,
-    HardVotesOfTwo,
-    Problem,
-    SoftVotesOfSeveral,
-    SoftVotesOfTwo,
-)
+from spinney.sequential.problem_maker import ProblemMaker
+from spinney.sequential.problems import Problem
 from spinney.sequential.strategy import StoppingStrategy
-from spinney.sequential.vote_weights import check_votes
 from spinney.sequential.voters import CalledVoters, TreeVoters, voters_of
 
 VOTINGS = ("auto", "hard", "soft")
-# Scores that are kept in memory at most, in 8 bytes each.
-MOST_SCORES = 50_000_000
 # How rows are shared out where a bound is to be proven.
 SHARES = {"fit": 0.5, "prove": 0.5}
 
@@ -277,95 +263,18 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         rng: np.random.RandomState,
     ) -> Problem:
         """Return what is to be solved, with the rows in the form it needs."""
-        voters, voting = self._voters, self.voting_
-        if _num_samples(rows) == 0:
-            msg = "There are no rows to calibrate on. Pass at least one."
-            raise InvalidArgumentError(msg)
-        named = isinstance(votes, str)
-        if named:
-            check_choice("votes", votes, ("uniform", "out_of_bag"))
-        two_hard = voting == "hard" and voters.n_sums == 1
-        if votes is not None and not two_hard and not (named and votes == "out_of_bag"):
-            msg = (
-                "votes can be given for hard votes of two classes only; here they are "
-                f"{self.voting_}, of {len(self.classes_)} classes. Leave votes out to "
-                "have them counted."
-            )
-            raise InvalidArgumentError(msg)
-        if named and votes == "out_of_bag":
-            return self._problem_out_of_bag(rows, order, rng)
-        if two_hard:
-            if votes is None:
-                totals = voters.totals(voting, rows, self.n_jobs)[:, 0]
-                weights = np.bincount(
-                    totals.astype(np.int64), minlength=voters.n_voters + 1
-                ).astype(np.float64)
-            else:
-                weights = check_votes(None if named else votes, voters.n_voters)
-            return HardVotesOfTwo(weights, self.objective, order, self.min_votes)
-        if voting == "hard":
-            counts = voters.totals(voting, rows, self.n_jobs).astype(np.int64)
-            return HardVotesOfSeveral(counts, order, self.min_votes)
-        rows = _safe_indexing(rows, self._not_too_many(_num_samples(rows), rng))
-        added = voters.contributions(voting, rows, self.n_jobs)
-        classes = voters.full_classes(voting, rows, self.n_jobs)
-        return self._soft_problem(added, classes, order)
-
-    def _soft_problem(
-        self,
-        added: NDArray[np.float64],
-        classes: NDArray[np.intp],
-        order: NDArray[np.int64],
-    ) -> Problem:
-        """Return the problem for what every voter adds to the sums of every row."""
-        voters = self._voters
-        if voters.n_sums == 1:
-            return SoftVotesOfTwo(
-                added[:, :, 0],
-                classes == 1,
-                *voters.decision,
-                voters.score_range(),
-                order,
-                self.min_votes,
-            )
-        score_range = voters.score_range()
-        return SoftVotesOfSeveral(added, classes, score_range, order, self.min_votes)
-
-    def _problem_out_of_bag(
-        self, rows: Any, order: NDArray[np.int64], rng: np.random.RandomState
-    ) -> Problem:
-        """Return the problem for training rows, each with the trees that missed it."""
-        voters, voting = self._voters, self.voting_
         model = unwrapped(self.estimator_)
         if isinstance(model, Pipeline):
             model = unwrapped(model[-1])
-        mask = out_of_bag_mask(model, _num_samples(rows))
-        cast = voters.votes(rows, self.n_jobs)
-        if voting == "hard" and voters.n_sums == 1:
-            weights = positive_vote_weights(cast, mask)
-            return HardVotesOfTwo(weights, self.objective, order, self.min_votes)
-        if voting == "hard":
-            counts = class_counts(cast, mask, len(self.classes_), rng)
-            return HardVotesOfSeveral(counts, order, self.min_votes)
-        kept = self._not_too_many(len(mask), rng)
-        some = _safe_indexing(rows, kept)
-        added = voters.contributions(voting, some, self.n_jobs)
-        filled = filled_scores(added, mask[kept], rng)
-        totals = filled.sum(axis=1)
-        classes = totals.argmax(axis=1)
-        if voters.n_sums == 1:
-            start, beta = voters.decision
-            classes = (start + totals[:, 0] > beta).astype(np.intp)
-        return self._soft_problem(filled, classes, order)
-
-    def _not_too_many(
-        self, n_rows: int, rng: np.random.RandomState
-    ) -> NDArray[np.intp]:
-        """Return which rows to work out scores for: as many as memory allows."""
-        most = max(1, MOST_SCORES // (self._voters.n_voters * self._voters.n_sums))
-        if n_rows <= most:
-            return np.arange(n_rows)
-        return np.sort(rng.choice(n_rows, most, replace=False))
+        posed = ProblemMaker(
+            self._voters,
+            self.voting_,
+            order,
+            self.objective,
+            self.min_votes,
+            self.n_jobs,
+        )
+        return posed.problem(rows, votes, model, rng)
 
     def _planned(
         self, problem: Problem, bound: float, rng: np.random.RandomState
