@@ -21,7 +21,7 @@ from spinney.anytime import racing, slices, stepping
 from spinney.anytime.racing import winners_within
 from spinney.anytime.session import AnytimeSession
 from spinney.anytime.stepping import Stepper
-from spinney.runtime import slicing as runtime_slicing
+from spinney.runtime import bitslicing as runtime_slicing
 from strategies import forests, random_forest, random_rows
 
 CLASSIFYING = (
@@ -149,11 +149,11 @@ def test_trees_may_be_sliced_instead_of_walked(forest, seed, dtype):
 
 
 def walked_to(stepper, rows, n_steps):
-    """Rows after some steps, none of which was sliced."""
+    """Rows after some steps, none of which was bitsliced."""
     memory = stepper.memory(len(rows), rows.dtype, can_slice=False)
     block = stepper.block(rows, 0, len(rows), memory)
     stepper.advance(block, n_steps)
-    assert not block.is_sliced.any()
+    assert not block.is_bitsliced.any()
     return block
 
 
@@ -167,7 +167,7 @@ def test_trees_of_all_sizes_are_sliced(depth):
         for n_steps in (stepper.n_steps // 3, stepper.n_steps - 1, stepper.n_steps):
             block = stepper.block(rows, 0, len(rows))
             stepper.advance(block, n_steps)
-            assert block.is_sliced[block.levels > 0].all()
+            assert block.is_bitsliced[block.levels > 0].all()
             assert (block.sums == walked_to(stepper, rows, n_steps).sums).all()
 
 
@@ -183,15 +183,15 @@ def test_tree_is_walked_until_slicing_would_have_been_as_cheap():
         block = stepper.block(rows, 0, 512)
         for level in range(1, 7):
             stepper.advance(block, 4 * level)
-            assert block.is_sliced.all() == (level >= 3)
+            assert block.is_bitsliced.all() == (level >= 3)
         # Of few rows most of a vector would be wasted.
         few = stepper.block(rows, 0, 64)
         stepper.advance(few, 20)
-        assert not few.is_sliced.any()
+        assert not few.is_bitsliced.any()
         # Together they share questions, and all levels at once are worth it.
         block = stepper.block(rows, 0, 512)
         stepper.advance(block, 12)
-        assert block.is_sliced.all()
+        assert block.is_bitsliced.all()
 
 
 def test_large_trees_and_many_rows_go_through_several_blocks(monkeypatch):

@@ -32,17 +32,17 @@ class Block:
     missing : bool
         Whether there may be a NaN among them.
     columns : ndarray of shape (n_columns, n_padded_rows) or None
-        Room for the same, column by column; None if no tree is to be sliced.
+        Room for the same, column by column; None if no tree is to be bitsliced.
     answers : ndarray, dtype=uint64
         Scratch for slicing.
     place : ndarray of shape (n_trees, n_rows), dtype=uint32
         Where each row is in each tree that has been stepped in; for a tree that is
-        sliced, the code of the leaf at which it will end.
+        bitsliced, the code of the leaf at which it will end.
     sums : ndarray of shape (n_rows, n_classes), dtype=int64
         Running sums.
     levels : ndarray of shape (n_trees,), dtype=int64
         Steps taken in each tree.
-    is_sliced : ndarray of shape (n_trees,), dtype=bool
+    is_bitsliced : ndarray of shape (n_trees,), dtype=bool
         Whether a tree is sliced from now on.
     is_known : ndarray of shape (n_trees,), dtype=bool
         Whether it has been, so that the leaves are known.
@@ -60,7 +60,7 @@ class Block:
     place: NDArray[np.uint32]
     sums: NDArray[np.int64]
     levels: NDArray[np.int64]
-    is_sliced: NDArray[np.bool_]
+    is_bitsliced: NDArray[np.bool_]
     is_known: NDArray[np.bool_]
     n_steps: int = field(default=0)
     is_turned: bool = field(default=False)

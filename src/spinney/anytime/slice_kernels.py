@@ -1,10 +1,10 @@
 """Kernels that find the leaves of small trees for many rows at once, and step to them.
 
 A small tree is a list of splits of sets of rows, one bit for each row
-(`spinney.runtime.layout.Sliced`). To split them down to the leaves takes hardly longer
-than to walk one or two levels. So this is done when the first step of a tree is due;
-from then on a row has the code of its leaf, and a step only looks up what the nodes
-above that leaf add.
+(`spinney.runtime.bitslicing.Bitsliced`). To split them down to the leaves takes hardly
+longer than to walk one or two levels. So this is done when the first step of a tree is
+due; from then on a row has the code of its leaf, and a step only looks up what the
+nodes above that leaf add.
 
 The same rules as in `step_kernels` apply.
 """
@@ -21,7 +21,7 @@ from spinney.runtime.bitslicing import (
     CATEGORICAL,
     MISSING_LEFT,
     ZERO_IS_MISSING,
-    Sliced,
+    Bitsliced,
 )
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.layout import Categories
@@ -30,7 +30,7 @@ from spinney.runtime.simd import (
     WORD,
     exceeding,
     exceeding_or_missing,
-    split_words,
+    split_rows,
 )
 
 u = np.uint64
@@ -59,7 +59,7 @@ def list_leaf_paths(
     link: NDArray[Any],
     roots: NDArray[np.uint64],
     shift: int,
-    sliced: Sliced,
+    bitsliced: Bitsliced,
     offsets: Counts,
     place: Counts,
     level: Counts,
@@ -71,7 +71,7 @@ def list_leaf_paths(
     ----------
     link, roots, shift
         Parts of `Walk`.
-    sliced : Sliced
+    bitsliced : Bitsliced
         The splits.
     offsets : ndarray of shape (n_trees + 1,)
         Where the nodes of each tree begin.
@@ -80,10 +80,10 @@ def list_leaf_paths(
     """
     stack = np.empty((place.shape[0] + 1, 3), dtype=np.int64)
     for tree in range(roots.shape[0]):
-        if not sliced.is_sliced[tree]:
+        if not bitsliced.is_bitsliced[tree]:
             continue
         root = np.int64(roots[tree])
-        split = sliced.split_offsets[tree]
+        split = bitsliced.split_offsets[tree]
         i = offsets[tree]
         stack[0] = 0
         height = 1
@@ -94,7 +94,9 @@ def list_leaf_paths(
             child = np.int64(u(link[2 * (root + at) + 1]) >> u(shift))
             if child != at:
                 # Rows that go left keep their code; the others are split first.
-                flips = (1 << sliced.split_plane[split]) | sliced.split_flips[split]
+                flips = (1 << bitsliced.split_plane[split]) | bitsliced.split_flips[
+                    split
+                ]
                 split += 1
                 code[i] = -1
                 for k in range(2):
@@ -113,7 +115,7 @@ def choose_slices(
     shared_costs: NDArray[np.float64],
     all_shared: float,
     level_cost: float,
-    is_sliced: NDArray[np.bool_],
+    is_bitsliced: NDArray[np.bool_],
 ) -> tuple[int, int, int]:
     """Choose the trees to slice from now on; see `Slices.choose`.
 
@@ -127,24 +129,24 @@ def choose_slices(
         What it costs to ask all shared questions.
     level_cost : float
         What it costs to walk a level.
-    is_sliced : ndarray of shape (n_trees,), dtype=bool
-        Whether a tree is sliced. Updated.
+    is_bitsliced : ndarray of shape (n_trees,), dtype=bool
+        Whether a tree is bitsliced. Updated.
     """
     # Shared questions are asked once for all trees that are sliced together.
     n_cheap = 0
     for t in range(after.shape[0]):
-        is_due = after[t] > before[t] and not is_sliced[t]
+        is_due = after[t] > before[t] and not is_bitsliced[t]
         n_cheap += int(is_due and costs[t] <= level_cost * after[t])
     n_sliced, n_new, n_walked = 0, 0, 0
     for t in range(after.shape[0]):
         if after[t] == before[t]:
             continue
-        if not is_sliced[t]:
+        if not is_bitsliced[t]:
             asking = min(shared_costs[t], all_shared / max(1, n_cheap))
-            is_sliced[t] = costs[t] + asking <= level_cost * after[t]
-            n_new += int(is_sliced[t])
-        n_sliced += int(is_sliced[t])
-        n_walked += int(not is_sliced[t])
+            is_bitsliced[t] = costs[t] + asking <= level_cost * after[t]
+            n_new += int(is_bitsliced[t])
+        n_sliced += int(is_bitsliced[t])
+        n_walked += int(not is_bitsliced[t])
     return n_sliced, n_new, n_walked
 
 
@@ -232,7 +234,7 @@ def _split_down(
     columns: NDArray[Any],
     n_words: int,
     tree: int,
-    sliced: Sliced,
+    bitsliced: Bitsliced,
     categories: Categories,
     answers: Words,
     is_asked: NDArray[np.bool_],
@@ -244,15 +246,15 @@ def _split_down(
     A question that other trees ask too is put to the rows once, when it is first
     needed; the answers to all others share the last place of `answers`.
     """
-    n_shared = sliced.n_shared
-    column, threshold = sliced.question_column, sliced.question_threshold
-    kind, which = sliced.question_kind, sliced.question_set
-    split_question, split_place = sliced.split_question, sliced.split_place
-    split_plane, split_flips = sliced.split_plane, sliced.split_flips
+    n_shared = bitsliced.n_shared
+    column, threshold = bitsliced.condition_column, bitsliced.condition_threshold
+    kind, which = bitsliced.condition_kind, bitsliced.condition_set
+    split_condition, split_slot = bitsliced.split_condition, bitsliced.split_slot
+    split_plane, split_flips = bitsliced.split_plane, bitsliced.split_flips
     planes[:] = u(0)
     sets[:n_words] = ~u(0)
-    for i in range(sliced.split_offsets[tree], sliced.split_offsets[tree + 1]):
-        q = split_question[i]
+    for i in range(bitsliced.split_offsets[tree], bitsliced.split_offsets[tree + 1]):
+        q = split_condition[i]
         answer = min(q, n_shared) * n_words
         if q >= n_shared or not is_asked[q]:
             _ask(
@@ -266,11 +268,11 @@ def _split_down(
                 answer,
             )
             is_asked[min(q, n_shared)] = True
-        old = u(split_place[i] * n_words)
+        old = u(split_slot[i] * n_words)
         new = old + u(n_words)
         plane = u(split_plane[i] * n_words)
         for w in range(u(0), u(n_words), u(STRIDE)):
-            split_words(  # type: ignore[call-arg]
+            split_rows(  # type: ignore[call-arg]
                 sets, old + w, new + w, planes, plane + w, answers, u(answer) + w
             )
         flips = split_flips[i]
@@ -361,32 +363,32 @@ def _add_changes(
 @kernel
 def step_sliced(
     columns: NDArray[Any],
-    sliced: Sliced,
+    bitsliced: Bitsliced,
     categories: Categories,
     paths: LeafPaths,
     table: Counts,
     output: Counts,
     before: Counts,
     after: Counts,
-    is_sliced: NDArray[np.bool_],
+    is_bitsliced: NDArray[np.bool_],
     is_known: NDArray[np.bool_],
     answers: Words,
     code: Places,
     sums: Counts,
 ) -> None:
-    """Take a block of rows some steps further in trees that are sliced.
+    """Take a block of rows some steps further in trees that are bitsliced.
 
     Parameters
     ----------
     columns : ndarray of shape (n_columns, n_words * 64)
         As `load_columns` writes them; `n_words` is a multiple of `STRIDE`.
-    sliced, categories
+    bitsliced, categories
         Parts of `Layout`.
     paths : LeafPaths
         The ways to the leaves.
     table, output, before, after
         As for `step_block`.
-    is_sliced : ndarray of shape (n_trees,), dtype=bool
+    is_bitsliced : ndarray of shape (n_trees,), dtype=bool
         Trees to step in; the others are left as they are.
     is_known : ndarray of shape (n_trees,), dtype=bool
         Whether the leaves of a tree are known. Updated.
@@ -399,24 +401,24 @@ def step_sliced(
     n_rows = sums.shape[0]
     n_values = table.shape[1]
     n_words = columns.shape[1] // WORD
-    is_asked = np.zeros(sliced.n_shared + 1, dtype=np.bool_)
-    sets = np.empty(sliced.n_places * n_words, dtype=np.uint64)
+    is_asked = np.zeros(bitsliced.n_shared + 1, dtype=np.bool_)
+    sets = np.empty(bitsliced.n_slots * n_words, dtype=np.uint64)
     planes = np.empty(16 * n_words, dtype=np.uint64)
     codes = np.empty(8 * n_words, dtype=np.uint64)
     slots = codes.view(np.uint8)
-    change = np.empty(n_values << sliced.n_planes.max(), dtype=np.int64)
+    change = np.empty(n_values << bitsliced.n_planes.max(), dtype=np.int64)
     for tree in range(after.shape[0]):
-        if not is_sliced[tree] or after[tree] == before[tree]:
+        if not is_bitsliced[tree] or after[tree] == before[tree]:
             continue
         here = code[tree]
         if not is_known[tree]:
             is_known[tree] = True
-            n_planes = sliced.n_planes[tree]
+            n_planes = bitsliced.n_planes[tree]
             _split_down(
                 columns,
                 n_words,
                 tree,
-                sliced,
+                bitsliced,
                 categories,
                 answers,
                 is_asked,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.anytime.slice_kernels import LeafPaths, choose_slices, list_leaf_paths
-from spinney.runtime.bitslicing import COST_LEVEL, COST_QUESTION, Sliced
+from spinney.runtime.bitslicing import COST_CONDITION, COST_LEVEL, Bitsliced
 from spinney.runtime.layout import Categories, Layout
 
 # Measured costs in nanoseconds per row of one split and one tree, which keep all sets.
@@ -21,16 +21,16 @@ COST_SPLIT, COST_SLICED_TREE = 0.0105, 0.6
 
 
 class Slices(NamedTuple):
-    """Trees that can be sliced, and what it costs.
+    """Trees that can be bitsliced, and what it costs.
 
     Parameters
     ----------
-    sliced, categories
+    bitsliced, categories
         Parts of `Layout`.
     paths : LeafPaths
         The nodes above each leaf.
     leaf_level : ndarray of shape (n_codes_of_all_trees,), dtype=int64
-        The level of each leaf, by `Sliced.first_code` of its tree plus its code.
+        The level of each leaf, by `Bitsliced.first_code` of its tree plus its code.
     costs : ndarray of shape (n_trees,), dtype=float64
         Nanoseconds per row to find the leaves, beside shared questions; infinite for a
         tree that is always walked.
@@ -38,7 +38,7 @@ class Slices(NamedTuple):
         Nanoseconds per row to ask the shared questions of one tree alone.
     """
 
-    sliced: Sliced
+    bitsliced: Bitsliced
     categories: Categories
     paths: LeafPaths
     leaf_level: NDArray[np.int64]
@@ -48,36 +48,36 @@ class Slices(NamedTuple):
     @classmethod
     def of_layout(cls, layout: Layout) -> Slices:
         """Return the trees that a layout has in the form of splits."""
-        walk, sliced = layout.walk, layout.sliced
-        n_splits = np.diff(sliced.split_offsets)
-        n_nodes = np.where(sliced.is_sliced, 2 * n_splits + 1, 0)
+        walk, bitsliced = layout.walk, layout.bitsliced
+        n_splits = np.diff(bitsliced.split_offsets)
+        n_nodes = np.where(bitsliced.is_bitsliced, 2 * n_splits + 1, 0)
         offsets = np.concatenate([[0], np.cumsum(n_nodes)])
         paths = LeafPaths(offsets, *np.empty((3, offsets[-1]), dtype=np.int64))
-        list_leaf_paths(walk.link, walk.root, int(walk.child_shift), sliced, *paths)
+        list_leaf_paths(walk.link, walk.root, int(walk.child_shift), bitsliced, *paths)
         is_leaf = paths.code >= 0
         tree = np.repeat(np.arange(len(n_nodes)), n_nodes)[is_leaf]
-        number = sliced.first_code[tree] + paths.code[is_leaf]
+        number = bitsliced.first_code[tree] + paths.code[is_leaf]
         leaf_level = np.zeros(number.max() + 1, dtype=np.int64)
         leaf_level[number] = paths.level[is_leaf]
-        is_shared = sliced.split_question < sliced.n_shared
+        is_shared = bitsliced.split_condition < bitsliced.n_shared
         of_split = np.repeat(np.arange(len(n_splits)), n_splits)
         n_shared = np.bincount(of_split, is_shared, minlength=len(n_splits))
         n_single = n_splits - n_shared
         costs = np.where(
-            sliced.is_sliced,
-            COST_SLICED_TREE + COST_SPLIT * n_splits + COST_QUESTION * n_single,
+            bitsliced.is_bitsliced,
+            COST_SLICED_TREE + COST_SPLIT * n_splits + COST_CONDITION * n_single,
             np.inf,
         )
         categories = layout.categories
-        shared_costs = (COST_QUESTION * n_shared).astype(np.float64)
-        return cls(sliced, categories, paths, leaf_level, costs, shared_costs)
+        shared_costs = (COST_CONDITION * n_shared).astype(np.float64)
+        return cls(bitsliced, categories, paths, leaf_level, costs, shared_costs)
 
     def choose(
         self,
         before: NDArray[np.int64],
         after: NDArray[np.int64],
         in_use: float,
-        is_sliced: NDArray[np.bool_],
+        is_bitsliced: NDArray[np.bool_],
     ) -> tuple[int, int, int]:
         """Choose the trees to slice from now on.
 
@@ -91,13 +91,13 @@ class Slices(NamedTuple):
             Steps taken in each tree, now and after those that are due.
         in_use : float
             Share of the rows that are sliced together that are there at all.
-        is_sliced : ndarray of shape (n_trees,), dtype=bool
-            Whether a tree is sliced. Updated.
+        is_bitsliced : ndarray of shape (n_trees,), dtype=bool
+            Whether a tree is bitsliced. Updated.
 
         Returns
         -------
         n_sliced, n_new, n_walked : int
-            Number of trees to step in: that are sliced, for the first time, that are
+            Number of trees to step in: that are bitsliced, for the first time, that are
             walked.
         """
         return choose_slices(
@@ -105,7 +105,7 @@ class Slices(NamedTuple):
             after,
             self.costs,
             self.shared_costs,
-            COST_QUESTION * self.sliced.n_shared,
+            COST_CONDITION * self.bitsliced.n_shared,
             COST_LEVEL * in_use,
-            is_sliced,
+            is_bitsliced,
         )

@@ -268,7 +268,7 @@ def step_block(
     output: Counts,
     before: Counts,
     after: Counts,
-    is_sliced: NDArray[np.bool_],
+    is_bitsliced: NDArray[np.bool_],
     place: Places,
     sums: Counts,
 ) -> None:
@@ -292,7 +292,7 @@ def step_block(
         The class that a tree adds to, or -1 for all.
     before, after : ndarray of shape (n_trees,)
         Steps taken in each tree, in the one state and in the other.
-    is_sliced : ndarray of shape (n_trees,), dtype=bool
+    is_bitsliced : ndarray of shape (n_trees,), dtype=bool
         Trees to leave as they are; see `slice_kernels`.
     place : ndarray of shape (n_trees, n_rows), dtype=uint32
         Where each row is in each tree; anything in a tree without steps so far.
@@ -305,7 +305,7 @@ def step_block(
     active = np.empty(n_rows, dtype=np.uint32)
     for t in range(roots.shape[0]):
         n_levels = after[t] - before[t]
-        if n_levels <= 0 or is_sliced[t]:
+        if n_levels <= 0 or is_bitsliced[t]:
             continue
         root = roots[t]
         here = place[t]

@@ -19,7 +19,7 @@ from spinney.runtime.simd import WORD
 
 # Rows that are stepped together: few enough to stay in a near cache. A large tree,
 # which has to be fetched from a distant one, should serve more of them, and so should
-# a tree that is sliced.
+# a tree that is bitsliced.
 BLOCK_ROWS, BLOCK_ROWS_OF_LARGE_TREES, BLOCK_ROWS_OF_SLICES = 4096, 16_384, 16_384
 LARGE_TREE = 4096  # nodes
 
@@ -107,7 +107,7 @@ class Stepper:
             self._arguments[dtype] = (
                 walk.threshold,
                 walk.link,
-                walk.payload,
+                walk.value_index,
                 walk.kind,
                 walk.is_special,
                 walk.root,
@@ -129,7 +129,9 @@ class Stepper:
         if dtype not in self._slices:
             layout = self.forest.engine.layout(dtype)
             self._slices[dtype] = (
-                Slices.of_layout(layout) if layout.sliced.is_sliced.any() else None
+                Slices.of_layout(layout)
+                if layout.bitsliced.is_bitsliced.any()
+                else None
             )
         return self._slices[dtype]
 
@@ -167,7 +169,7 @@ class Stepper:
         n_padded = n_answers = 0
         if can_slice and slices is not None and n_rows >= MIN_BLOCK_ROWS:
             n_padded = -(-n_rows // BLOCK_UNIT) * BLOCK_UNIT
-            n_answers = n_padded // WORD * (slices.sliced.n_shared + 1)
+            n_answers = n_padded // WORD * (slices.bitsliced.n_shared + 1)
         return Memory(
             np.empty((n_rows, n_columns + 1), dtype=dtype),
             np.empty(n_padded * n_columns, dtype=dtype),
@@ -244,14 +246,14 @@ class Stepper:
             # Slicing takes as long for few rows as for the next multiple of a unit.
             in_use = len(block.rows) / block.columns.shape[1]
             n_sliced, n_new, n_walked = slices.choose(
-                before, after, in_use, block.is_sliced
+                before, after, in_use, block.is_bitsliced
             )
             if n_new and not block.is_turned:
                 load_columns(block.rows, block.columns)
                 block.is_turned = True
-            # All questions are asked at once if most trees are about to be sliced.
+            # All questions are asked at once if most trees are about to be bitsliced.
             if 2 * n_new > len(block.is_known):
-                is_new = block.is_sliced & ~block.is_known & (after > before)
+                is_new = block.is_bitsliced & ~block.is_known & (after > before)
                 layout = self.forest.engine.layout(block.rows.dtype.type)
                 find_codes(
                     block.columns, len(block.rows), layout.forms, is_new, block.place
@@ -260,13 +262,13 @@ class Stepper:
             if n_sliced:
                 step_sliced(
                     block.columns,
-                    slices.sliced,
+                    slices.bitsliced,
                     slices.categories,
                     slices.paths,
                     *arguments[-2:],
                     before,
                     after,
-                    block.is_sliced,
+                    block.is_bitsliced,
                     block.is_known,
                     block.answers,
                     block.place,
@@ -279,7 +281,7 @@ class Stepper:
                 *arguments,
                 before,
                 after,
-                block.is_sliced,
+                block.is_bitsliced,
                 block.place,
                 block.sums,
             )
@@ -340,15 +342,15 @@ class Stepper:
             return np.zeros(len(rows), dtype=bool)
         dtype = block.rows.dtype.type
         walk, slices = self.forest.engine.layout(dtype).walk, self.slices(dtype)
-        walked = ~block.is_sliced & (block.levels > 0)
+        walked = ~block.is_bitsliced & (block.levels > 0)
         at = walk.root[walked, None] + block.place[np.ix_(walked, rows)]
         column = walk.link[2 * at + 1] & walk.column_mask
         arrived = (column == block.rows.shape[1] - 1).all(axis=0)
         if slices is not None:
-            code = block.place[np.ix_(block.is_sliced, rows)]
-            first = slices.sliced.first_code[block.is_sliced, None]
+            code = block.place[np.ix_(block.is_bitsliced, rows)]
+            first = slices.bitsliced.first_code[block.is_bitsliced, None]
             level = slices.leaf_level[first + code]
-            arrived &= (level <= block.levels[block.is_sliced, None]).all(axis=0)
+            arrived &= (level <= block.levels[block.is_bitsliced, None]).all(axis=0)
         return arrived
 
     # ---------------------------------------------------------------- to a step
