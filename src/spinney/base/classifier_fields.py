@@ -31,6 +31,7 @@ from spinney.persistence.fields import (
 )
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.kernel_arrays import own_copy
 from spinney.runtime.score_bins import ScoreBins
 
 
@@ -170,7 +171,7 @@ def take_rule(settings: Settings, arrays: Arrays, at_once: bool = False) -> Exit
     at_once : bool, default=False
         Whether all rows leave before the first tree.
     """
-    order = np.array(take_array(arrays, "order", np.int64, 1), dtype=np.int64)
+    order = own_copy(take_array(arrays, "order", np.int64, 1), np.int64)
     if "bin_width" in settings:
         points = take_array(arrays, "check_steps", np.int64, 1)
         bins = ScoreBins(
@@ -186,14 +187,13 @@ def take_rule(settings: Settings, arrays: Arrays, at_once: bool = False) -> Exit
         return ExitRule.by_bin(order, points, bins)
     counting = take_setting(settings, "counting", str)
     voting = {saved: name for name, saved in COUNTING.items()}.get(counting, counting)
-    # Copies in memory of their own: kernels take arrays that can be written to.
     return ExitRule(
         take_setting(settings, "rule", int),
         voting,
         order,
-        np.array(take_array(arrays, "checks", np.int64, 1), dtype=np.int64),
-        np.array(take_array(arrays, "bounds", np.float64, 2), dtype=np.float64),
-        np.array(take_array(arrays, "stops", np.int32, 2), dtype=np.int32),
+        own_copy(take_array(arrays, "checks", np.int64, 1), np.int64),
+        own_copy(take_array(arrays, "bounds", np.float64, 2), np.float64),
+        own_copy(take_array(arrays, "stops", np.int32, 2), np.int32),
         at_once=at_once,
     )
 

@@ -27,6 +27,7 @@ from spinney.runtime.exit_kinds import (
     STAY,
     TO_THE_END,
 )
+from spinney.runtime.kernel_arrays import own_copy
 from spinney.runtime.score_bins import ScoreBins
 
 Numbers = NDArray[np.float64]
@@ -199,14 +200,13 @@ class ExitRule:
         bins: ScoreBins | None = None,
         at_once: bool = False,
     ) -> ExitRule:
-        # Copies of its own: Numba takes arrays that are read-only for another type.
         return cls(
             kind,
             voting,
-            np.array(order, dtype=np.int64),
-            np.array(exit_points, dtype=np.int64),
-            np.array(bounds, dtype=np.float64),
-            np.array(np.zeros((0, 1)) if table is None else table, dtype=np.int32),
+            own_copy(order, np.int64),
+            own_copy(exit_points, np.int64),
+            own_copy(bounds, np.float64),
+            own_copy(np.zeros((0, 1)) if table is None else table, np.int32),
             bins,
             at_once,
         )

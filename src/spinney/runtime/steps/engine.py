@@ -137,7 +137,7 @@ class StepEngine:
             layout = self.forest.engine.layout(dtype)
             self._bitsliced[dtype] = (
                 BitslicedTrees.of_layout(layout)
-                if layout.sliced.is_sliced.any()
+                if layout.bitsliced.is_bitsliced.any()
                 else None
             )
         return self._bitsliced[dtype]
@@ -161,7 +161,7 @@ class StepEngine:
         n_padded = n_answers = 0
         if can_bitslice and trees is not None and n_rows >= MIN_BLOCK_ROWS:
             n_padded = padded(n_rows)
-            n_answers = n_padded // WORD * (trees.sliced.n_shared + 1)
+            n_answers = n_padded // WORD * (trees.bitsliced.n_shared + 1)
         return Memory(
             np.empty((n_rows, n_columns), dtype=dtype),
             np.empty(n_padded * n_columns, dtype=dtype),
@@ -268,7 +268,7 @@ class StepEngine:
         if n_new and not block.is_transposed:
             transpose_rows(block.rows, block.columns)
             block.is_transposed = True
-        # All questions are evaluated at once if most trees are about to be bitsliced.
+        # All conditions are evaluated at once if most trees are about to be bitsliced.
         if 2 * n_new > len(block.is_known):
             is_new = block.is_bitsliced & ~block.is_known & (after > before)
             forms = self.forest.engine.layout(dtype).forms
@@ -278,7 +278,7 @@ class StepEngine:
         if n_bitsliced:
             step_bitsliced(
                 block.columns,
-                bitsliced.sliced,
+                bitsliced.bitsliced,
                 bitsliced.categories,
                 bitsliced.paths,
                 trees.table,
@@ -368,7 +368,7 @@ class StepEngine:
         at_leaves = (column == block.rows.shape[1] - 1).all(axis=0)
         if bitsliced is not None:
             code = block.position[np.ix_(block.is_bitsliced, rows)]
-            first = bitsliced.sliced.first_code[block.is_bitsliced, None]
+            first = bitsliced.bitsliced.first_code[block.is_bitsliced, None]
             level = bitsliced.leaf_level[first + code]
             at_leaves &= (level <= block.levels[block.is_bitsliced, None]).all(axis=0)
         return at_leaves
