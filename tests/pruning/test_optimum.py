@@ -189,7 +189,7 @@ def problem_of_forest(seed, n_rows=60, n_trees=6, depth=10, n_features=5, costs=
     X = strategies.random_rows(forest, n_rows, seed=seed)
     rng = np.random.default_rng(seed)
     # Labels that the trees are mostly right about, so that there is something to keep.
-    codes = forest.winners(forest.engine.raw(X))
+    codes = forest.winners(forest.engine.raw(forest.engine.rows(X)))
     noisy = rng.random(n_rows) < 0.2
     codes = np.where(noisy, rng.integers(0, 3, size=n_rows), codes)
     return PruningProblem(

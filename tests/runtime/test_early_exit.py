@@ -336,7 +336,7 @@ def test_rows_on_the_threshold_are_decided_as_the_forest_rounds(seed, dtype):
     forest, rows = sums_that_round(rng, dtype)
     if WITHOUT_JIT and seed > 2:
         pytest.skip("a few forests are enough in plain Python")
-    raw = forest.engine.raw(rows)[:, 0]
+    raw = forest.engine.raw(forest.engine.rows(rows))[:, 0]
     # Any threshold: that of a row, or the next number beside it.
     for border in rng.choice(raw, 10):
         beside = np.nextafter(border, rng.choice([-np.inf, np.inf]).astype(dtype))
@@ -350,7 +350,7 @@ def test_rows_on_the_threshold_are_decided_as_the_forest_rounds(seed, dtype):
 
 def test_few_rows_are_too_close_to_call():
     forest, rows = sums_that_round(np.random.default_rng(0), "float32")
-    raw = forest.engine.raw(rows)[:, 0]
+    raw = forest.engine.raw(forest.engine.rows(rows))[:, 0]
     judge = forest.replace(decision_threshold=float(raw[0]))
     never = ExitRule.between(np.arange(40), [20], [-np.inf], [np.inf])
     engine = EarlyExitEngine(judge, never)

@@ -37,16 +37,16 @@ def assert_same_bits(got, expected):
 def assert_answers_as_reference(forest, X, n_jobs=None):
     """Fail unless every method of a fresh engine agrees with the reference on `X`."""
     engine = Engine(forest)
-    leaves = engine.leaves(X, n_jobs)
+    leaves = engine.leaves(engine.rows(X), n_jobs)
     assert leaves.dtype == np.int32
     assert np.array_equal(leaves, reference.leaves(forest, X))
-    assert_same_bits(engine.raw(X, n_jobs), reference.raw(forest, X))
+    assert_same_bits(engine.raw(engine.rows(X), n_jobs), reference.raw(forest, X))
     scores = reference.scores(forest, X)
     if forest.n_outputs == 1:
         scores = scores[:, :, 0]
-    assert_same_bits(engine.scores(X, n_jobs), scores)
+    assert_same_bits(engine.scores(engine.rows(X), n_jobs), scores)
     if forest.votes_by_class:
-        votes = engine.votes(X, n_jobs)
+        votes = engine.votes(engine.rows(X), n_jobs)
         assert votes.dtype.kind in "iu"
         assert np.array_equal(votes, reference.votes(forest, X))
 
@@ -80,8 +80,10 @@ def test_answers_are_the_winners_of_the_reference(case):
 @given(strategies.forests_and_rows(max_rows=80))
 def test_agrees_on_more_rows_than_one_machine_word_has_bits(case):
     forest, X = case
-    assert np.array_equal(Engine(forest).leaves(X, None), reference.leaves(forest, X))
-    assert_same_bits(Engine(forest).raw(X, None), reference.raw(forest, X))
+    engine = Engine(forest)
+    rows = engine.rows(X)
+    assert np.array_equal(engine.leaves(rows, None), reference.leaves(forest, X))
+    assert_same_bits(engine.raw(rows, None), reference.raw(forest, X))
 
 
 @given(strategies.forests(), st.booleans())
@@ -95,7 +97,8 @@ def test_never_disagrees_on_values_that_lie_on_a_threshold(forest, one_above):
     for values in (finite, single):
         X = np.repeat(values[:, None], forest.n_features, axis=1)
         expected = reference.leaves(forest, X)
-        assert np.array_equal(Engine(forest).leaves(X, None), expected)
+        engine = Engine(forest)
+        assert np.array_equal(engine.leaves(engine.rows(X), None), expected)
 
 
 @pytest.mark.parametrize("rule", ["truncate", "floor", "exact"])
@@ -200,7 +203,9 @@ def test_a_tree_too_large_for_nodes_of_eight_bytes_agrees():
     X = np.random.default_rng(1).normal(size=(50, n_splits))
     X[::7, ::5] = np.nan
     assert not forest.engine.is_narrow
-    assert_same_bits(forest.engine.raw(X, None), reference.raw(forest, X))
+    assert_same_bits(
+        forest.engine.raw(forest.engine.rows(X), None), reference.raw(forest, X)
+    )
     if not WITHOUT_JIT:
         for rows in (X, X.astype(np.float32)):
             assert_answers_as_reference(forest, rows)
@@ -406,15 +411,15 @@ def test_batches_of_every_size_agree(batch_forest, n_rows):
     assert len(X) == n_rows
     engine = batch_forest.engine
     expected = reference.leaves(batch_forest, distinct)
-    assert_same_bits(engine.leaves(X, None), expected[which])
+    assert_same_bits(engine.leaves(engine.rows(X), None), expected[which])
     expected = reference.raw(batch_forest, distinct)
-    assert_same_bits(engine.raw(X, None), expected[which])
+    assert_same_bits(engine.raw(engine.rows(X), None), expected[which])
     scores = reference.scores(batch_forest, distinct)
-    got = engine.scores(X, None)
+    got = engine.scores(engine.rows(X), None)
     assert_same_bits(got.reshape(n_rows, *scores.shape[1:]), scores[which])
     if batch_forest.votes_by_class:
         expected = reference.votes(batch_forest, distinct)
-        assert np.array_equal(engine.votes(X, None), expected[which])
+        assert np.array_equal(engine.votes(engine.rows(X), None), expected[which])
 
 
 @pytest.mark.parametrize("place", [0, 1, MANY // 2, MANY - 1])
@@ -428,7 +433,9 @@ def test_a_single_missing_value_late_in_a_batch_is_seen(batch_forest, place):
     assert_same_bits(batch_forest.leaves(X), expected)
     expected = reference.raw(batch_forest, distinct)[which]
     expected[place] = reference.raw(batch_forest, X[place : place + 1])[0]
-    assert_same_bits(batch_forest.engine.raw(X, None), expected)
+    assert_same_bits(
+        batch_forest.engine.raw(batch_forest.engine.rows(X), None), expected
+    )
 
 
 @pytest.mark.parametrize("n_rows", [1, 70, MANY])
@@ -441,7 +448,7 @@ def test_any_number_of_threads_gives_the_same_answers(batch_forest, n_rows):
         for n_jobs in (2, -1) if WITHOUT_JIT else (1, 2, 3, -1):
             assert_same_bits(ask(X, n_jobs=n_jobs), alone)
     expected = reference.raw(batch_forest, distinct)[which]
-    assert_same_bits(batch_forest.engine.raw(X, 2), expected)
+    assert_same_bits(batch_forest.engine.raw(batch_forest.engine.rows(X), 2), expected)
 
 
 def test_zero_threads_are_refused():
@@ -512,8 +519,13 @@ def test_any_form_of_array_is_read_right_and_left_alone(form, dtype, input_dtype
         formed = form(X)
         before = formed.tobytes() if isinstance(formed, np.ndarray) else str(formed)
         assert_same_bits(forest.leaves(formed), reference.leaves(forest, X))
-        assert_same_bits(forest.engine.raw(formed, 2), reference.raw(forest, X))
-        assert_same_bits(forest.engine.scores(formed, 2), reference.scores(forest, X))
+        assert_same_bits(
+            forest.engine.raw(forest.engine.rows(formed), 2), reference.raw(forest, X)
+        )
+        assert_same_bits(
+            forest.engine.scores(forest.engine.rows(formed), 2),
+            reference.scores(forest, X),
+        )
         assert np.array_equal(forest.votes(formed), reference.votes(forest, X))
         after = formed.tobytes() if isinstance(formed, np.ndarray) else str(formed)
         assert before == after
@@ -525,7 +537,7 @@ def test_integers_flags_and_half_floats_are_read_as_numbers(dtype, input_dtype):
     forest = strategies.random_forest(5, input_dtype=input_dtype)
     X = np.random.default_rng(0).integers(0, 3, size=(30, 4)).astype(dtype)
     expected = reference.raw(forest, X.astype(np.float64))
-    assert_same_bits(forest.engine.raw(X, None), expected)
+    assert_same_bits(forest.engine.raw(forest.engine.rows(X), None), expected)
 
 
 def test_wrong_rows_are_refused_with_a_hint():
@@ -557,14 +569,17 @@ def test_eight_threads_may_ask_one_fresh_forest_at_once():
     for seed in range(3):
         forest = strategies.random_forest(seed, n_trees=6, depth=20, shape="unequal")
         X = strategies.random_rows(forest, 300 if WITHOUT_JIT else 3000)
-        expected = Engine(forest).raw(X, None)
+        other = Engine(forest)
+        expected = other.raw(other.rows(X), None)
         ready = threading.Barrier(8)
 
         def ask(which, forest=forest, X=X, ready=ready):
             ready.wait()
             engine = forest.engine
             part = X[which::8]
-            return engine, [engine.raw(part, 1 + which % 2) for _ in range(3)]
+            return engine, [
+                engine.raw(engine.rows(part), 1 + which % 2) for _ in range(3)
+            ]
 
         with ThreadPoolExecutor(8) as pool:
             answers = list(pool.map(ask, range(8)))

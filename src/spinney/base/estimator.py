@@ -237,7 +237,8 @@ class EnsembleClassifier(
         labels : ndarray of shape (n_rows,)
             Class labels.
         """
-        return self.forest_.predict(self._rows(X), getattr(self, "n_jobs", None))
+        rows, n_jobs = self._rows(X), getattr(self, "n_jobs", None)
+        return self.forest_.answers(self.forest_.engine.raw(rows, n_jobs))
 
     def predict_model(self, X: Any) -> NDArray[Any]:
         """Answer as the trained model's own `predict` does.

@@ -34,13 +34,13 @@ def table_of(
     decisions = forest.winners(forest.engine.raw(rows, n_jobs))
     output = scoring.tree_output
     if output is None:
-        scores = scoring.scores(rows, n_jobs)
+        scores = scoring.engine.scores(rows, n_jobs)
     else:
         # One number per tree, and not a row of zeros around it.
         scores = np.empty((len(rows), forest.n_trees))
         for start in range(0, len(rows), CHUNK_ROWS):
             part = slice(start, start + CHUNK_ROWS)
-            scores[part] = scoring.scores(rows[part], n_jobs).sum(axis=2)
+            scores[part] = scoring.engine.scores(rows[part], n_jobs).sum(axis=2)
     return ScoreTable.of_scores(
         scores,
         beta=decision_threshold(forest, "soft"),

@@ -223,11 +223,6 @@ class Forest:
         only_one = self.classes is not None and len(self.classes) == 1
         return np.inf if only_one else self.decision_threshold
 
-    @property
-    def positive_from(self) -> float:
-        """The former name of `effective_threshold`."""
-        return self.effective_threshold
-
     def __repr__(self) -> str:
         kind = "regression" if self.classes is None else f"{len(self.classes)} classes"
         origin = f" from {self.source}" if self.source else ""
@@ -268,11 +263,25 @@ class Forest:
         answers : ndarray of shape (n_rows,)
             Class labels, or numbers if this is a regressor.
         """
-        raw = self.engine.raw(X, n_jobs)
+        return self.answers(self.engine.raw(self.engine.rows(X), n_jobs))
+
+    def answers(self, raw: NDArray[np.floating]) -> NDArray[Any]:
+        """Return what the original model answers with these raw scores.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (n_rows, n_outputs)
+            Raw scores.
+
+        Returns
+        -------
+        answers : ndarray of shape (n_rows,)
+            As of `predict`.
+        """
         if self.classes is not None:
             return self.classes.take(self.winners(raw))
-        answers = exponential(raw) if self.link == "exp" else raw
-        return answers[:, 0] if self.n_outputs == 1 else answers
+        numbers = exponential(raw) if self.link == "exp" else raw
+        return numbers[:, 0] if self.n_outputs == 1 else numbers
 
     def winners(self, raw: NDArray[np.floating]) -> NDArray[np.intp]:
         """Return the class index that wins with these raw scores.
@@ -313,8 +322,22 @@ class Forest:
         if self.classes is None:
             msg = "This forest is a regressor and has no classes. Use predict."
             raise TypeError(msg)
-        raw = self.engine.raw(X, n_jobs)
-        if len(self.classes) == 1:
+        return self.probabilities(self.engine.raw(self.engine.rows(X), n_jobs))
+
+    def probabilities(self, raw: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Return the probabilities of the classes with these raw scores.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (n_rows, n_outputs)
+            Raw scores of a classifier.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_rows, n_classes)
+            As of `predict_proba`.
+        """
+        if len(self.classes) == 1:  # type: ignore[arg-type]
             return raw
         return class_probabilities(raw, self.link, self.link_scale)
 
@@ -333,7 +356,7 @@ class Forest:
         raw : ndarray of shape (n_rows,) or (n_rows, n_outputs)
             One column for a single output is returned without its second axis.
         """
-        raw = self.engine.raw(X, n_jobs)
+        raw = self.engine.raw(self.engine.rows(X), n_jobs)
         return raw[:, 0] if self.n_outputs == 1 else raw
 
     def votes(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.integer]:
@@ -356,7 +379,7 @@ class Forest:
                 f"{self.aggregation!r}); they do not vote for a class. Use scores."
             )
             raise UnsupportedModelError(msg)
-        return self.engine.votes(X, n_jobs)
+        return self.engine.votes(self.engine.rows(X), n_jobs)
 
     def scores(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Return what each tree contributes to the raw score.
@@ -373,7 +396,7 @@ class Forest:
             of several outputs has zeros at the others. The sum over the trees plus
             `base_score` is the raw score (the mean, with aggregation ``"mean"``).
         """
-        return self.engine.scores(X, n_jobs)
+        return self.engine.scores(self.engine.rows(X), n_jobs)
 
     def leaves(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.int32]:
         """Return the leaf at which each row ends in each tree.
@@ -388,7 +411,7 @@ class Forest:
         nodes : ndarray of shape (n_rows, n_trees), dtype=int32
             Indices into the node arrays.
         """
-        return self.engine.leaves(X, n_jobs)
+        return self.engine.leaves(self.engine.rows(X), n_jobs)
 
     def predictor(self) -> RowPredictor:
         """Return a thin callable that answers one row at a time, for serving.

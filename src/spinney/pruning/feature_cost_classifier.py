@@ -47,7 +47,7 @@ class FeatureCostClassifier(ReportMixin, ClassifierMixin, BaseEstimator, ABC):
             Class labels; the first of them if several are equally likely.
         """
         rows = self._rows(X)  # first of all: it says so if there is no forest yet
-        return self.forest_.predict(rows, self.n_jobs)
+        return self.forest_.answers(self.forest_.engine.raw(rows, self.n_jobs))
 
     def predict_proba(self, X: Any) -> NDArray[np.floating]:
         """Return the probability of each class by `forest_`.
@@ -63,7 +63,7 @@ class FeatureCostClassifier(ReportMixin, ClassifierMixin, BaseEstimator, ABC):
             In the order of `classes_`.
         """
         rows = self._rows(X)
-        return self.forest_.predict_proba(rows, self.n_jobs)
+        return self.forest_.probabilities(self.forest_.engine.raw(rows, self.n_jobs))
 
     def features_used(self, X: Any) -> NDArray[np.bool_]:
         """Return the columns that `forest_` needs, row by row.
@@ -87,7 +87,9 @@ class FeatureCostClassifier(ReportMixin, ClassifierMixin, BaseEstimator, ABC):
         parent = describe_trees(
             forest.tree_offsets, forest.left, forest.right, forest.feature
         )[1]
-        mark_features(forest.leaves(rows, self.n_jobs), parent, forest.feature, used)
+        mark_features(
+            forest.engine.leaves(rows, self.n_jobs), parent, forest.feature, used
+        )
         return used
 
     def feature_cost(self, X: Any) -> NDArray[np.float64]:

@@ -99,12 +99,10 @@ def predict_lazily(
     if purchases is None:
         purchases = purchases_for(forest.n_features, forest.feature_names, None, None)
     X, bought, n_calls = _buy(forest, fetch, n_rows, finite_only)
-    rows = forest.engine.rows(X)
-    probabilities = None
-    if forest.classes is not None:
-        probabilities = forest.predict_proba(rows, n_jobs)
+    raw = forest.engine.raw(forest.engine.rows(X), n_jobs)
+    probabilities = None if forest.classes is None else forest.probabilities(raw)
     return LazyPrediction(
-        labels=forest.predict(rows, n_jobs),
+        labels=forest.answers(raw),
         probabilities=probabilities,
         cost=purchases.cost_of(bought),
         bought=bought,

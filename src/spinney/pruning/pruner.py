@@ -202,7 +202,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         from spinney.pruning.problem import NO_FLAGS, PruningProblem
         from spinney.pruning.search import prune, solver_for
 
-        leaves = forest.leaves(rows, self.n_jobs)
+        leaves = forest.engine.leaves(rows, self.n_jobs)
         counted = NO_FLAGS
         if self.error_rows == "out_of_bag":
             counted = out_of_bag_rows(unwrapped(self.estimator_), forest, leaves)
@@ -305,7 +305,8 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
 
     def predict_full(self, X: Any) -> NDArray[Any]:
         rows = self._rows(X)
-        return self.full_forest_.predict(rows, self.n_jobs)
+        forest = self.full_forest_
+        return forest.answers(forest.engine.raw(rows, self.n_jobs))
 
     def predict_lazily(self, fetch: Fetch, n_rows: int) -> LazyPrediction:
         check_is_fitted(self)

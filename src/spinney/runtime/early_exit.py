@@ -30,6 +30,7 @@ from spinney.runtime.engine import (
 )
 from spinney.runtime.exit_kinds import BY_BIN
 from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.row_kernels import (
     ExitArguments,
     early_class_of_row,
@@ -197,6 +198,7 @@ class EarlyExitEngine:
         self, rows: NDArray[np.floating], n_jobs: int | None
     ) -> Answers:
         """Answer rows by kernels; class -1 where the sums are too close to call."""
+        rows = read_only(rows)
         classes = np.empty(len(rows), dtype=np.intp)
         n_evaluated = np.empty(len(rows), dtype=np.int32)
 

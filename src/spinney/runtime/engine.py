@@ -85,7 +85,10 @@ class Engine:
     # ---------------------------------------------------------------- preparation
 
     def rows(self, X: ArrayLike) -> NDArray[np.floating]:
-        """Return `X` as the kernels take it."""
+        """Return `X` converted: as all else here and the kernels take it.
+
+        This is done once, by the public method that a caller has called.
+        """
         forest = self.forest
         if type(X) is not np.ndarray:
             refuse_shuffled_columns(X, forest.feature_names)
@@ -142,13 +145,15 @@ class Engine:
 
     # ---------------------------------------------------------------- answers
 
-    def raw(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.floating]:
+    def raw(
+        self, rows: NDArray[np.floating], n_jobs: int | None = None
+    ) -> NDArray[np.floating]:
         """Return the raw scores, base score included.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
+        rows : ndarray of shape (n_rows, n_features)
+            Rows as `rows` returns them, or some of them.
         n_jobs : int or None, default=None
             Number of threads; None means one, -1 all cores.
 
@@ -157,7 +162,7 @@ class Engine:
         raw : ndarray of shape (n_rows, n_outputs)
             In the type in which the original library adds up the trees.
         """
-        rows = self.rows(X)
+        rows = read_only(rows)
         n_threads = threads_for(len(rows), n_jobs)
         if len(rows) < MIN_BLOCK_ROWS:
             arguments = self.row_arguments(rows.dtype.type)
@@ -191,10 +196,10 @@ class Engine:
         return total
 
     def _value_indices(
-        self, X: ArrayLike, n_jobs: int | None, share_leaves: bool
+        self, rows: NDArray[np.floating], n_jobs: int | None, share_leaves: bool
     ) -> tuple[NDArray[np.int32], Layout]:
         """Return the leaf value index of every row in every tree, and its layout."""
-        rows = self.rows(X)
+        rows = read_only(rows)
         layout = self.layout(rows.dtype.type, share_leaves)
         block = rows_per_block(layout, rows)
         value_indices = np.empty((len(rows), self.forest.n_trees), dtype=np.int32)
@@ -207,22 +212,28 @@ class Engine:
         in_threads(evaluate, len(rows), threads_for(len(rows), n_jobs))
         return value_indices, layout
 
-    def leaves(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.int32]:
+    def leaves(
+        self, rows: NDArray[np.floating], n_jobs: int | None = None
+    ) -> NDArray[np.int32]:
         """Return the leaf at which each row ends in each tree, as node indices."""
-        value_indices, layout = self._value_indices(X, n_jobs, share_leaves=False)
+        value_indices, layout = self._value_indices(rows, n_jobs, share_leaves=False)
         return layout.value_node.astype(np.int32)[value_indices]
 
-    def votes(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.integer]:
+    def votes(
+        self, rows: NDArray[np.floating], n_jobs: int | None = None
+    ) -> NDArray[np.integer]:
         """Return the class index that each tree votes for."""
-        value_indices, layout = self._value_indices(X, n_jobs, share_leaves=True)
+        value_indices, layout = self._value_indices(rows, n_jobs, share_leaves=True)
         winner = self.forest.value[layout.value_node].argmax(axis=1)
         dtype = np.uint8 if self.forest.n_outputs <= 256 else np.int32
         return winner.astype(dtype)[value_indices]
 
-    def scores(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.float64]:
+    def scores(
+        self, rows: NDArray[np.floating], n_jobs: int | None = None
+    ) -> NDArray[np.float64]:
         """Return what each tree adds to the raw scores."""
         forest = self.forest
-        value_indices, layout = self._value_indices(X, n_jobs, share_leaves=True)
+        value_indices, layout = self._value_indices(rows, n_jobs, share_leaves=True)
         values = forest.value[layout.value_node]
         if forest.n_outputs == 1:
             return values[:, 0][value_indices]

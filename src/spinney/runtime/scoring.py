@@ -44,7 +44,7 @@ def decision_threshold(forest: Forest, voting: str) -> float:
     """
     if voting == "hard":
         return float(forest.n_trees // 2 + 1)
-    return forest.positive_from if forest.n_outputs == 1 else 0.0
+    return forest.effective_threshold if forest.n_outputs == 1 else 0.0
 
 
 def scoring_forest(forest: Forest, voting: str) -> Forest:
@@ -161,7 +161,7 @@ def _sum_of_partial_sums(forest: Forest) -> float:
     largest = _largest_values(forest)
     base = float(np.abs(forest.base_score[0]))
     before = base + np.cumsum(largest)
-    to_come = before[-1] - before + abs(forest.positive_from) + base
+    to_come = before[-1] - before + abs(forest.effective_threshold) + base
     return float(np.minimum(before, to_come).sum() + largest.sum() + 2.0 * base)
 
 
