@@ -14,6 +14,8 @@ from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
 from spinney.forest.rows import as_rows
 from spinney.pruning.costs import Purchases, purchases_for
+from spinney.runtime.bitslicing import node_kinds
+from spinney.runtime.kernel_arrays import read_only
 
 if TYPE_CHECKING:
     from spinney.pruning.lazy_kernels import Nodes
@@ -221,19 +223,14 @@ def _nodes_of(forest: Forest) -> Nodes:
     from spinney.pruning.lazy_kernels import Nodes
 
     def given_or(array: NDArray[Any] | None, size: int, fill: int, kind: Any) -> Any:
-        if array is None:
-            array = np.full(size, fill, dtype=kind)
-            # Numba compiles anew for arrays that can be written to.
-            array.flags.writeable = False
-        return array
+        return read_only(np.full(size, fill, dtype=kind)) if array is None else array
 
     return Nodes(
         feature=forest.feature,
         threshold=forest.threshold,
         left=forest.left,
         right=forest.right,
-        missing_left=forest.missing_left,
-        zero_is_missing=given_or(forest.zero_is_missing, forest.n_nodes, 0, np.bool_),
+        kind=read_only(node_kinds(forest)),
         category_set=given_or(forest.category_set, forest.n_nodes, -1, np.int32),
         category_offsets=given_or(forest.category_offsets, 1, 0, np.int64),
         category_words=given_or(forest.category_words, 0, 0, np.uint32),

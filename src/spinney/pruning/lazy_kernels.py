@@ -1,8 +1,7 @@
 """A kernel that takes rows down all trees, as far as their features are known.
 
 It takes validated, C-contiguous arrays and checks nothing: validation is the caller's
-task. Both functions live in this one file because Numba's on-disk cache does not notice
-a change in a function imported from another file.
+task.
 """
 
 from __future__ import annotations
@@ -12,10 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.forest.nodes import ZERO_BAND
 from spinney.runtime.kernel_cache import kernel
-
-TRUNCATE, FLOOR, EXACT = 0, 1, 2
+from spinney.runtime.walk_kernels import goes_right
 
 
 class Nodes(NamedTuple):
@@ -23,8 +20,10 @@ class Nodes(NamedTuple):
 
     Attributes
     ----------
-    feature, threshold, left, right, missing_left, zero_is_missing, category_set
+    feature, threshold, left, right, category_set
         One entry per node, as in `Forest`.
+    kind
+        Flags of each node, as `node_kinds` makes them.
     category_offsets, category_words
         The sets of categories, as in `Forest`.
     category_rule : int
@@ -35,26 +34,11 @@ class Nodes(NamedTuple):
     threshold: NDArray[np.float64]
     left: NDArray[np.int32]
     right: NDArray[np.int32]
-    missing_left: NDArray[np.bool_]
-    zero_is_missing: NDArray[np.bool_]
+    kind: NDArray[np.uint8]
     category_set: NDArray[np.int32]
     category_offsets: NDArray[np.int64]
     category_words: NDArray[np.uint32]
     category_rule: int
-
-
-@kernel
-def _in_set(
-    x: float, words: NDArray[np.uint32], start: int, end: int, rule: int
-) -> bool:
-    """Whether the number `x`, not NaN, is in the set `words[start:end]`."""
-    if rule == EXACT and x != np.floor(x):
-        return False
-    category = np.trunc(x) if rule == TRUNCATE else np.floor(x)
-    if not (category >= 0.0 and category < 32.0 * (end - start)):
-        return False
-    code = int(category)
-    return (int(words[start + (code >> 5)]) >> (code & 31)) & 1 == 1
 
 
 @kernel
@@ -88,8 +72,8 @@ def walk_on(
     """
     feature, threshold = nodes.feature, nodes.threshold
     left, right = nodes.left, nodes.right
-    missing_left, zero_is_missing = nodes.missing_left, nodes.zero_is_missing
-    category_set, offsets = nodes.category_set, nodes.category_offsets
+    kind, category_set = nodes.kind, nodes.category_set
+    offsets = nodes.category_offsets
     words, rule = nodes.category_words, nodes.category_rule
     for row in rows:
         for tree in range(place.shape[1]):
@@ -98,15 +82,13 @@ def walk_on(
             while f >= 0 and bought[row, f]:
                 x = X[row, f]
                 which = category_set[node]
-                if x != x or (zero_is_missing[node] and abs(x) <= ZERO_BAND):
-                    goes_left = missing_left[node]
-                elif which >= 0:
-                    goes_left = _in_set(
-                        x, words, offsets[which], offsets[which + 1], rule
-                    )
-                else:
-                    goes_left = x <= threshold[node]
-                node = left[node] if goes_left else right[node]
+                begin, end = 0, 0
+                if which >= 0:
+                    begin, end = offsets[which], offsets[which + 1]
+                goes_on_right = goes_right(
+                    x, threshold[node], kind[node], words, begin, end, rule
+                )
+                node = right[node] if goes_on_right else left[node]
                 f = feature[node]
             place[row, tree] = node
             if f >= 0 and not waits[f, row]:

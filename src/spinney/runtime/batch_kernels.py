@@ -107,12 +107,12 @@ class Columns(NamedTuple):
 
 
 @kernel
-def _make_columns(X, forms, block):
+def _make_columns(X, used, chain_column, block):
     """Return room for the columns of `block` rows."""
-    n_columns = forms.columns.shape[0]
+    n_columns = used.shape[0]
     start = np.full(n_columns + 1, -1, dtype=np.int64)
     room = 0
-    for column in forms.program.chain_column:
+    for column in chain_column:
         start[column] = room
         room += block + APART
     is_chained = start >= 0
@@ -120,7 +120,7 @@ def _make_columns(X, forms, block):
         if not is_chained[column]:
             start[column] = room
             room += BLOCK_UNIT + APART
-    window, members = find_windows(forms.columns, X.shape[1])
+    window, members = find_windows(used, X.shape[1])
     return Columns(
         np.empty(room if block > 0 else 0, dtype=X.dtype),
         start,
@@ -132,9 +132,8 @@ def _make_columns(X, forms, block):
 
 
 @kernel
-def _ask_block(X, places, first, n_rows, forms, columns, scratch):
+def _ask_block(X, places, first, n_rows, used, program, categories, columns, scratch):
     """Put all questions of the sliced trees to a block of rows."""
-    program, categories, used = forms.program, forms.categories, forms.columns
     values, start, is_chained = columns.values, columns.start, columns.is_chained
     window, members, targets = columns.window, columns.members, columns.targets
     words, answers = scratch.words, scratch.answers
@@ -184,16 +183,19 @@ def _evaluate(X, places, forms, block, table, tree_output, total, payloads):
     first_code, first_payload = program.first_code, program.first_payload
     is_listed, leaf_of_code = program.is_listed, program.leaf_of_code
     n_rows = max(total.shape[0], payloads.shape[0])
-    n_columns = forms.columns.shape[0]
+    used = forms.columns
+    n_columns = used.shape[0]
     n_trees = walk.depth.shape[0]
     # Blocks of the same size, rather than full ones and a small last one.
     n_blocks = max(1, (n_rows + block - 1) // block)
     block = (n_rows + n_blocks - 1) // n_blocks
     block = max(1, (block + BLOCK_UNIT - 1) // BLOCK_UNIT) * BLOCK_UNIT
-    slicing = program.question_slot.shape[0] > 0 and n_rows >= MIN_BLOCK_ROWS
+    n_questions = program.question_slot.shape[0]
+    slicing = n_questions > 0 and n_rows >= MIN_BLOCK_ROWS
     walking = not slicing or not is_sliced.all()
-    columns = _make_columns(X, forms, block if slicing else 0)
-    scratch = make_scratch(program, block // 64 if slicing else 0)
+    sliced_rows = block if slicing else 0
+    columns = _make_columns(X, used, program.chain_column, sliced_rows)
+    scratch = make_scratch(n_questions, program.n_places, sliced_rows // 64)
     words, answers, sets = scratch.words, scratch.answers, scratch.sets
     planes = scratch.planes
     stride = u(n_columns + 1)
@@ -209,9 +211,9 @@ def _evaluate(X, places, forms, block, table, tree_output, total, payloads):
         n_words = (n + BLOCK_UNIT - 1) // BLOCK_UNIT * STRIDE
         missing = False
         if walking:
-            missing = load_rows(X, places, first, n, forms.columns, rows)
+            missing = load_rows(X, places, first, n, used, rows)
         if slicing:
-            _ask_block(X, places, first, n, forms, columns, scratch)
+            _ask_block(X, places, first, n, used, program, categories, columns, scratch)
         for tree in range(n_trees):
             begin = tree % 4 * block
             if slicing and is_sliced[tree]:
@@ -322,7 +324,8 @@ def find_codes(columns, n_rows, forms, is_wanted, codes):
         Overwritten for these trees.
     """
     program = forms.program
-    scratch = make_scratch(program, columns.shape[1] // 64)
+    n_questions = program.question_slot.shape[0]
+    scratch = make_scratch(n_questions, program.n_places, columns.shape[1] // 64)
     words, answers, sets = scratch.words, scratch.answers, scratch.sets
     planes, n_planes = scratch.planes, program.n_planes
     run_offsets, run_kind = program.run_offsets, program.run_kind

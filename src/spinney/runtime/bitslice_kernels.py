@@ -63,15 +63,14 @@ def _aligned_words(n):
 
 
 @kernel
-def make_scratch(program, words):
+def make_scratch(n_questions, n_places, words):
     """Return memory for blocks of 64 times `words` rows."""
-    n_questions = program.question_slot.shape[0]
     answers = _aligned_words((n_questions + 1) * words)
     answers[n_questions * words :] = u(0)
     return Scratch(
         words,
         answers,
-        _aligned_words(program.n_places * words),
+        _aligned_words(n_places * words),
         _aligned_words(16 * words),
         np.empty(64 * words, dtype=np.uint32),
         np.empty(n_questions + 1, dtype=np.uint32),

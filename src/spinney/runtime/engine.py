@@ -25,6 +25,7 @@ from spinney.runtime.batch_kernels import (
     add_trees,
     find_payloads,
 )
+from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.layout import Layout, fits_32_bits, lay_out
 from spinney.runtime.loading import ALL_ROWS
 from spinney.runtime.row_kernels import RowArguments, class_of_row, score_rows
@@ -66,6 +67,7 @@ class Engine:
             if output is None
             else np.maximum(np.bincount(output, minlength=forest.n_outputs), 1)
         )
+        self._input_dtype = np.dtype(forest.input_dtype)
         self.sum_dtype = np.dtype(forest.sum_dtype)
         self.trees_per_output = per_output.astype(self.sum_dtype)
         self.is_narrow = fits_32_bits(forest)
@@ -79,15 +81,12 @@ class Engine:
     def rows(self, X: ArrayLike) -> NDArray[np.floating]:
         """Return `X` as the kernels take it."""
         forest = self.forest
-        refuse_shuffled_columns(X, forest.feature_names)
-        rows = as_rows(X, forest.n_features, np.dtype(forest.input_dtype))
+        if type(X) is not np.ndarray:
+            refuse_shuffled_columns(X, forest.feature_names)
+        rows = as_rows(X, forest.n_features, self._input_dtype)
         if not self.is_narrow:
             rows = rows.astype(np.float64, copy=False)
-        # Numba compiles anew for arrays that are read-only, as those of a data frame
-        # may be: so all of them are.
-        rows = rows.view()
-        rows.flags.writeable = False
-        return rows
+        return read_only(rows)
 
     def layout(self, dtype: type[np.floating], share_leaves: bool = True) -> Layout:
         """Return the layout for rows of `dtype`, made on first use."""
@@ -300,7 +299,7 @@ class RowPredictor:
             return self._answer_checked(row)
         if row.shape != self._shape:
             return self._answer_checked(row)
-        if not row.flags.carray:  # strided or read-only: another type to Numba
+        if not row.flags.carray:  # strided or read-only: see `kernel_arrays`
             row = row.copy()
         winner = self._kernel(row, *arguments)
         return self._labels[winner] if winner >= 0 else self._answer_checked(row)

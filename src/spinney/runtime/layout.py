@@ -32,6 +32,7 @@ from spinney.runtime.bitslicing import (
     slice_small_trees,
 )
 from spinney.runtime.building import distinct_rows, leaves_below, place_nodes
+from spinney.runtime.kernel_arrays import own_copy
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
@@ -137,18 +138,16 @@ def lay_out(forest: Forest, dtype: type[np.floating], share_leaves: bool) -> Lay
     payload, payload_node = _number_other_leaves(
         forest, payload, payload_node, share_leaves
     )
-    weight = n_leaves if forest.n_node_samples is None else forest.n_node_samples.copy()
+    weight = (
+        n_leaves if forest.n_node_samples is None else own_copy(forest.n_node_samples)
+    )
     walk = _pack_nodes(
         forest, column, len(columns), threshold, kind, category_set, weight, payload
     )
-    # Copies throughout: an array that is read-only, as those of a forest are, is of
-    # another type to Numba, which would compile every kernel once more for it.
+    offsets, words = forest.category_offsets, forest.category_words
     categories = Categories(
-        np.array([0] if forest.category_offsets is None else forest.category_offsets),
-        np.array(
-            [] if forest.category_words is None else forest.category_words,
-            dtype=np.uint32,
-        ),
+        own_copy([0] if offsets is None else offsets, np.int64),
+        own_copy([] if words is None else words, np.uint32),
         CATEGORY_RULES[forest.category_rule],
     )
     forms = Forms(columns.astype(np.int64), walk, program, categories)
@@ -236,7 +235,7 @@ def _pack_nodes(
         words.view(signed),
         kinds,
         root[:-1].astype(np.uint64),
-        forest.depths.copy(),
+        own_copy(forest.depths),
         np.uint64(column_bits + 1),
         np.uint64((1 << column_bits) - 1),
         bool((kind & (ZERO_IS_MISSING | CATEGORICAL)).any()),

@@ -19,6 +19,7 @@ from spinney.runtime.engine import (
     rows_per_block,
     threads_for,
 )
+from spinney.runtime.kernel_arrays import own_copy
 from spinney.runtime.row_kernels import (
     BETWEEN,
     BY_COUNT,
@@ -124,16 +125,15 @@ class ExitRule:
         bounds: Any = None,
         stops: ArrayLike | None = None,
     ) -> ExitRule:
-        # Copies: Numba takes arrays that are read-only for another type.
-        steps = np.array(checks, dtype=np.int64)
+        steps = own_copy(checks, np.int64)
         empty = np.zeros((2, 0))
         return cls(
             kind,
             steps,
-            empty if bounds is None else np.array(bounds, dtype=np.float64),
+            empty if bounds is None else own_copy(bounds, np.float64),
             np.zeros((0, 1), dtype=np.int32)
             if stops is None
-            else np.array(stops, dtype=np.int32),
+            else own_copy(stops, np.int32),
         )
 
 
