@@ -1,4 +1,4 @@
-"""Sets of rows: chains of questions, runs of operations, leaves by their codes."""
+"""Sets of rows: chains of conditions, runs of operations, leaves by their codes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ N_ROWS = 50 if WITHOUT_JIT else 131
 
 
 @contextmanager
-def always_sliced(chains=True, listed=False):
-    """Slice all small trees; put all questions into chains or none."""
+def always_bitsliced(chains=True, listed=False):
+    """Bitslice all small trees; put all conditions into chains or none."""
     with (
         patch.object(bitslicing, "COST_LEVEL", 1e9),
         patch.object(bitslicing, "COST_CHAIN", -1e9 if chains else 1e9),
@@ -34,7 +34,7 @@ def always_sliced(chains=True, listed=False):
 
 def assert_agrees(forest, X, **how):
     """Fail unless leaves and sums are those of the reference, to the last bit."""
-    with always_sliced(**how):
+    with always_bitsliced(**how):
         engine = Engine(forest)
         assert np.array_equal(engine.leaves(X), reference.leaves(forest, X))
         raw = engine.raw(X)
@@ -47,7 +47,7 @@ def assert_agrees(forest, X, **how):
     chains=st.booleans(),
     listed=st.booleans(),
 )
-def test_any_forest_agrees_with_the_reference_however_it_is_asked(
+def test_any_forest_agrees_with_the_reference_however_it_is_bitsliced(
     forest, seed, chains, listed
 ):
     X = strategies.random_rows(forest, N_ROWS, seed=seed)
@@ -80,9 +80,9 @@ def test_chains_know_ties_infinity_and_nan(dtype, n_thresholds):
     )
     X = rng.choice(values, size=(N_ROWS, 2)).astype(dtype)
     assert_agrees(forest, X)
-    with always_sliced():
+    with always_bitsliced():
         layout = Engine(forest).layout(X.dtype.type)
-    assert len(layout.program.chain_column) == len(layout.columns)
+    assert len(layout.schedule.chain_column) == len(layout.columns)
 
 
 @pytest.mark.skipif(WITHOUT_JIT, reason="takes minutes in plain Python")
@@ -100,58 +100,58 @@ def test_costs_decide_what_is_chained():
     forest = strategies.random_forest(5, n_trees=30, n_features=3, depth=40)
     few = forest.replace(threshold=np.round(forest.threshold))
     with patch.object(bitslicing, "COST_LEVEL", 1e9):
-        many = Engine(forest).layout(np.float32).program
+        many = Engine(forest).layout(np.float32).schedule
         assert len(many.chain_column) == 3
-        assert len(Engine(few).layout(np.float32).program.chain_column) == 0
+        assert len(Engine(few).layout(np.float32).schedule.chain_column) == 0
     for chain, column in enumerate(many.chain_column):
         part = slice(*many.chain_offsets[chain : chain + 2])
-        assert (many.question_column[part] == column).all()
-        thresholds = many.question_threshold[part]
+        assert (many.condition_column[part] == column).all()
+        thresholds = many.condition_threshold[part]
         assert (thresholds[:-1] <= thresholds[1:]).all()
 
 
 # ------------------------------------------------------------------ operations
 
 
-def carried_out(program, tree, answers):
+def carried_out(schedule, tree, outcomes):
     """Carry out the operations of one tree for one row, slowly and plainly.
 
     Returns the code of the row. Sets are 0 or 1; a set that was never written has no
     entry, so to read it is an error.
     """
     sets, code = {0: 1}, 0
-    begin, end = program.run_offsets[tree : tree + 2]
+    begin, end = schedule.run_offsets[tree : tree + 2]
     for run in range(begin, end):
-        start = program.run_end[run - 1] if run > 0 else 0
-        for operation in program.operations[start : program.run_end[run]].tolist():
-            slot, left, right, plane, place, last = operation
-            here = sets[place]
-            moved = here & answers[slot]
+        start = schedule.run_end[run - 1] if run > 0 else 0
+        for operation in schedule.operations[start : schedule.run_end[run]].tolist():
+            condition, left, right, plane, slot, last = operation
+            here = sets[slot]
+            moved = here & outcomes[condition]
             code ^= moved << plane
-            kind = program.run_kind[run]
+            kind = schedule.run_kind[run]
             if kind == FINISH:
                 stayed = here ^ moved
-                below = (stayed & answers[left]) | (moved & answers[right])
+                below = (stayed & outcomes[left]) | (moved & outcomes[right])
                 code ^= below << last
             elif kind == KEEP:
-                sets[place] = here ^ moved if last else moved
+                sets[slot] = here ^ moved if last else moved
             elif kind == SPLIT:
-                sets[last], sets[place] = moved, here ^ moved
+                sets[last], sets[slot] = moved, here ^ moved
             else:
                 assert kind == MARK
     return code
 
 
-def answers_of(program, row):
-    """Return the answer of one row in every slot; nobody has a bit in the last."""
-    answers = [0] * (len(program.question_slot) + 1)
-    for q, slot in enumerate(program.question_slot):
-        x = row[program.question_column[q]]
-        goes_right = x > program.question_threshold[q]
+def outcomes_of(schedule, row):
+    """Return the outcome of one row in every slot; nobody has a bit in the last."""
+    outcomes = [0] * (len(schedule.condition_slot) + 1)
+    for q, slot in enumerate(schedule.condition_slot):
+        x = row[schedule.condition_column[q]]
+        goes_right = x > schedule.condition_threshold[q]
         if np.isnan(x):
-            goes_right = program.question_kind[q] != MISSING_LEFT
-        answers[slot] = int(goes_right)
-    return answers
+            goes_right = schedule.condition_kind[q] != MISSING_LEFT
+        outcomes[slot] = int(goes_right)
+    return outcomes
 
 
 @pytest.mark.parametrize("shape", ["grown", "chain", "balanced"])
@@ -159,36 +159,36 @@ def answers_of(program, row):
 def test_operations_lead_every_row_to_its_leaf(shape, depth):
     forest = strategies.random_forest(depth, n_trees=5, shape=shape, depth=depth)
     X = strategies.random_rows(forest, 40, dtype="float32")
-    with always_sliced():
+    with always_bitsliced():
         layout = Engine(forest).layout(np.float32, share_leaves=False)
-    sliced, program = layout.sliced, layout.program
+    bitsliced, schedule = layout.bitsliced, layout.schedule
     expected = reference.leaves(forest, X)
     for row, leaves in zip(X[:, layout.columns], expected, strict=True):
-        answers = answers_of(program, row)
+        outcomes = outcomes_of(schedule, row)
         for tree in range(forest.n_trees):
-            code = carried_out(program, tree, answers)
-            leaf = layout.payload_node[sliced.first_payload[tree] + code]
+            code = carried_out(schedule, tree, outcomes)
+            leaf = layout.value_node[bitsliced.first_value[tree] + code]
             assert leaf == leaves[tree]
 
 
 def test_a_tree_has_few_runs_and_what_can_wait_comes_last():
     forest = strategies.random_forest(1, n_trees=8, shape="balanced", depth=7)
-    with always_sliced():
-        program = Engine(forest).layout(np.float32).program
+    with always_bitsliced():
+        schedule = Engine(forest).layout(np.float32).schedule
     # 31 nodes are split, those below are finished with their children.
     for tree in range(forest.n_trees):
-        part = slice(*program.run_offsets[tree : tree + 2])
-        assert program.run_kind[part].tolist() == [SPLIT, FINISH]
-    sizes = np.diff(program.run_end, prepend=0)
+        part = slice(*schedule.run_offsets[tree : tree + 2])
+        assert schedule.run_kind[part].tolist() == [SPLIT, FINISH]
+    sizes = np.diff(schedule.run_end, prepend=0)
     assert sizes.tolist() == [31, 32] * 8
 
 
 def test_slots_follow_the_order_of_their_first_use():
     forest = strategies.random_forest(2, n_trees=6, depth=30)
-    with always_sliced():
-        program = Engine(forest).layout(np.float32).program
-    asked = program.operations[: program.run_end[-1], :3].ravel()
-    asked = asked[asked < len(program.question_slot)]
-    _, first = np.unique(asked, return_index=True)
+    with always_bitsliced():
+        schedule = Engine(forest).layout(np.float32).schedule
+    compared = schedule.operations[: schedule.run_end[-1], :3].ravel()
+    compared = compared[compared < len(schedule.condition_slot)]
+    _, first = np.unique(compared, return_index=True)
     assert (np.diff(first) > 0).all()
-    assert sorted(program.question_slot) == list(range(len(first)))
+    assert sorted(schedule.condition_slot) == list(range(len(first)))

@@ -184,7 +184,7 @@ def test_balanced_trees_with_few_distinct_questions_agree(depth, special):
     forest = forest.replace(threshold=few[which])
     X = strategies.random_rows(forest, 50 if WITHOUT_JIT else 131)
     if depth >= 2:
-        assert Engine(forest).layout(np.float32).sliced.is_sliced.all()
+        assert Engine(forest).layout(np.float32).bitsliced.is_bitsliced.all()
     assert_answers_as_reference(forest, X)
 
 

@@ -41,8 +41,8 @@ def test_columns_are_those_of_the_rows(seed, n_features, n_rows, dtype, scattere
     rng = np.random.default_rng(seed)
     X = some_rows(rng, 50, n_features, dtype)
     columns = some_columns(rng, n_features)
-    places = rng.permutation(50) if scattered else ALL_ROWS
-    meant = X[places] if scattered else X
+    row_indices = rng.permutation(50) if scattered else ALL_ROWS
+    meant = X[row_indices] if scattered else X
     first = int(rng.integers(0, 50 - n_rows + 1))
     begins, members = find_windows(columns, n_features)
     room = -(-n_rows // 8) * 8 + 3
@@ -50,7 +50,7 @@ def test_columns_are_those_of_the_rows(seed, n_features, n_rows, dtype, scattere
     values = np.full(room * len(start), 7, dtype=dtype)
     targets = np.empty(members.size, dtype=np.uint64)
     load_columns(
-        X, places, first, n_rows, columns, begins, members, start, values, targets
+        X, row_indices, first, n_rows, columns, begins, members, start, values, targets
     )
     for c, column in enumerate(columns):
         expected = meant[first : first + n_rows, column]
@@ -85,12 +85,12 @@ def test_rows_end_with_minus_infinity_and_tell_of_nan(dtype, scattered):
     X = rng.normal(size=(20, 5)).astype(dtype)
     X[7, 1] = np.nan
     columns = np.array([1, 4])
-    places = rng.permutation(20) if scattered else ALL_ROWS
-    meant = X[places] if scattered else X
+    row_indices = rng.permutation(20) if scattered else ALL_ROWS
+    meant = X[row_indices] if scattered else X
     at = int(np.flatnonzero(np.isnan(meant[:, 1]))[0])
     rows = np.empty(20 * 3, dtype=dtype)
-    assert load_rows(X, places, 0, 20, columns, rows)
+    assert load_rows(X, row_indices, 0, 20, columns, rows)
     expected = np.column_stack([meant[:, columns], np.full(20, -np.inf)])
     assert np.array_equal(rows.reshape(20, 3), expected, equal_nan=True)
-    assert not load_rows(X, places, at + 1, 19 - at, columns, rows)
-    assert not load_rows(X, places, 0, 20, np.array([0, 4]), rows)
+    assert not load_rows(X, row_indices, at + 1, 19 - at, columns, rows)
+    assert not load_rows(X, row_indices, 0, 20, np.array([0, 4]), rows)

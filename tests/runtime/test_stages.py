@@ -59,8 +59,8 @@ def test_every_stage_is_found_again(dtype, task):
 
 @pytest.mark.parametrize("n_rows", [0, 1, 47, 48, 600 if WITHOUT_JIT else 1500])
 @pytest.mark.parametrize("n_features", [3, 20])
-@pytest.mark.parametrize("is_sliced", [True, False])
-def test_rows_hear_the_trees_before_they_leave(n_rows, n_features, is_sliced):
+@pytest.mark.parametrize("is_bitsliced", [True, False])
+def test_rows_hear_the_trees_before_they_leave(n_rows, n_features, is_bitsliced):
     forest = strategies.random_forest(
         8, n_trees=20, depth=5, n_features=n_features, task="sum score"
     ).replace(base_added="first")
@@ -75,7 +75,7 @@ def test_rows_hear_the_trees_before_they_leave(n_rows, n_features, is_sliced):
         bounds = np.quantile(np.abs(sums[:, checks - 1]), 0.7, axis=0)
     rule = ExitRule.between(checks, -bounds, bounds)
     engine = StagedEngine(forest, rule, positive_from=0.0, tolerance=0.0)
-    with patch.object(bitslicing, "COST_LEVEL", 1e9 if is_sliced else 0.0):
+    with patch.object(bitslicing, "COST_LEVEL", 1e9 if is_bitsliced else 0.0):
         classes, counts = engine.ask(X)
     for r in range(n_rows):
         expected = next(

@@ -4,8 +4,8 @@ A tree fetched from a distant cache serves all rows of a block, which stay in a 
 one. Small trees are bitsliced (`bitslice_kernels`), all others walked (`walk_kernels`);
 either way the outcome is a leaf value index per row, whose values are then added.
 
-The same rules as in `walk_kernels` apply. `places` tells which rows of `X` are meant,
-one after another; with no entries at all they are the rows of `X` themselves.
+The same rules as in `walk_kernels` apply. `row_indices` tells which rows of `X` are
+meant; with no entries at all they are all rows of `X`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.runtime.bitslice_kernels import (
-    ask_chains,
-    ask_others,
+    bitslice_tree,
+    compare_chains,
+    compare_others,
     make_scratch,
-    payloads_of_planes,
-    slice_tree,
+    value_indices_of_planes,
 )
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.loading import find_windows, load_columns, load_rows
-from spinney.runtime.simd import STRIDE, add_four_pairs, fetch_words
+from spinney.runtime.simd import STRIDE, add_four_pairs, prefetch
 from spinney.runtime.walk_kernels import walk_special, walk_tree
 
 u = np.uint64
@@ -33,9 +33,9 @@ u = np.uint64
 # enough that the rows themselves stay in a near one.
 BLOCK_ROWS = 16_384
 BLOCK_BYTES = 2_097_152
-ANSWER_BYTES = 10_485_760
+OUTCOME_BYTES = 10_485_760
 
-# Rows whose answers are split in one step.
+# Rows whose outcomes are split in one step.
 BLOCK_UNIT = 64 * STRIDE
 
 # Numbers between two columns: were they a power of two apart, all of them would have to
@@ -47,26 +47,26 @@ MIN_BLOCK_ROWS = 48
 
 
 @kernel
-def _add(table, payload, start, n_rows, output, total):
+def _add(table, value_index, start, n_rows, output, total):
     """Add the values of one tree, to a single output or to all of them."""
     n_values = table.shape[1]
     at = u(start)
     if output >= 0:
         for r in range(u(n_rows)):
-            total[r, output] += table[u(payload[at + r]), 0]
+            total[r, output] += table[u(value_index[at + r]), 0]
     elif n_values == 1:
         for r in range(u(n_rows)):
-            total[r, 0] += table[u(payload[at + r]), 0]
+            total[r, 0] += table[u(value_index[at + r]), 0]
     else:
         for r in range(n_rows):
-            row = table[payload[start + r]]
+            row = table[value_index[start + r]]
             for v in range(n_values):
                 total[r, v] += row[v]
 
 
 @kernel
-def _add_four(table, payload, block, n_rows, total):
-    """Add the values of four trees, one or two for each payload, in their order.
+def _add_four(table, value_index, block, n_rows, total):
+    """Add the values of four trees, one or two for each leaf value index, in order.
 
     Each sum is read and written once for all four.
     """
@@ -74,20 +74,20 @@ def _add_four(table, payload, block, n_rows, total):
     size = u(block)
     if table.shape[1] == 1:
         for r in range(u(n_rows)):
-            first = sums[r] + entries[u(payload[r])]
-            second = first + entries[u(payload[size + r])]
-            third = second + entries[u(payload[u(2) * size + r])]
-            sums[r] = third + entries[u(payload[u(3) * size + r])]
+            first = sums[r] + entries[u(value_index[r])]
+            second = first + entries[u(value_index[size + r])]
+            third = second + entries[u(value_index[u(2) * size + r])]
+            sums[r] = third + entries[u(value_index[u(3) * size + r])]
     else:
         for r in range(u(n_rows)):
             add_four_pairs(
                 sums,
                 u(2) * r,
                 entries,
-                u(2) * u(payload[r]),
-                u(2) * u(payload[size + r]),
-                u(2) * u(payload[u(2) * size + r]),
-                u(2) * u(payload[u(3) * size + r]),
+                u(2) * u(value_index[r]),
+                u(2) * u(value_index[size + r]),
+                u(2) * u(value_index[u(2) * size + r]),
+                u(2) * u(value_index[u(3) * size + r]),
             )
 
 
@@ -132,17 +132,19 @@ def _make_columns(X, used, chain_column, block):
 
 
 @kernel
-def _ask_block(X, places, first, n_rows, used, program, categories, columns, scratch):
-    """Put all questions of the sliced trees to a block of rows."""
+def _compare_block(
+    X, row_indices, first, n_rows, used, schedule, categories, columns, scratch
+):
+    """Evaluate all conditions of the bitsliced trees for a block of rows."""
     values, start, is_chained = columns.values, columns.start, columns.is_chained
     window, members, targets = columns.window, columns.members, columns.targets
-    words, answers = scratch.words, scratch.answers
+    words, outcomes = scratch.words, scratch.outcomes
     for part in range(0, n_rows, BLOCK_UNIT):
         n_part = min(BLOCK_UNIT, n_rows - part)
         here = start + part * is_chained
         load_columns(
             X,
-            places,
+            row_indices,
             first + part,
             n_part,
             used,
@@ -154,35 +156,35 @@ def _ask_block(X, places, first, n_rows, used, program, categories, columns, scr
         )
         n_words = (n_part + 63) // 64
         first_word = part // 64
-        ask_others(
-            program, n_words, words, values, here, categories, first_word, answers
+        compare_others(
+            schedule, n_words, words, values, here, categories, first_word, outcomes
         )
-    ask_chains(program, n_rows, values, start, scratch)
+    compare_chains(schedule, n_rows, values, start, scratch)
 
 
 @kernel
 def _fetch(array, begin, end, step):
     """Fetch a part of an array, one cache line of `step` entries after another."""
     for k in range(u(begin), u(end), u(step)):
-        fetch_words(array, k)
+        prefetch(array, k)
 
 
 @kernel
-def _evaluate(X, places, forms, block, table, tree_output, total, payloads):
-    """Ask all trees about some rows, tree by tree over blocks of rows.
+def _evaluate(X, row_indices, forms, block, table, tree_output, total, value_indices):
+    """Evaluate all trees for some rows, tree by tree over blocks of rows.
 
     Either `total` (n_rows, n_outputs) has the values of the trees added to it, in the
-    order of the trees, or `payloads` (n_rows, n_trees) is overwritten; the other one
-    has no rows.
+    order of the trees, or `value_indices` (n_rows, n_trees) is overwritten; the other
+    one has no rows.
     """
-    walk, program, categories = forms.walk, forms.program, forms.categories
+    walk, schedule, categories = forms.walk, forms.schedule, forms.categories
     # One by one: in the loop over trees the fields of a tuple would cost too much.
-    run_offsets, run_kind = program.run_offsets, program.run_kind
-    run_end, operations = program.run_end, program.operations
-    is_sliced, n_planes = program.is_sliced, program.n_planes
-    first_code, first_payload = program.first_code, program.first_payload
-    is_listed, leaf_of_code = program.is_listed, program.leaf_of_code
-    n_rows = max(total.shape[0], payloads.shape[0])
+    run_offsets, run_kind = schedule.run_offsets, schedule.run_kind
+    run_end, operations = schedule.run_end, schedule.operations
+    is_bitsliced, n_planes = schedule.is_bitsliced, schedule.n_planes
+    first_code, first_value = schedule.first_code, schedule.first_value
+    is_listed, leaf_of_code = schedule.is_listed, schedule.leaf_of_code
+    n_rows = max(total.shape[0], value_indices.shape[0])
     used = forms.columns
     n_columns = used.shape[0]
     n_trees = walk.depth.shape[0]
@@ -190,20 +192,20 @@ def _evaluate(X, places, forms, block, table, tree_output, total, payloads):
     n_blocks = max(1, (n_rows + block - 1) // block)
     block = (n_rows + n_blocks - 1) // n_blocks
     block = max(1, (block + BLOCK_UNIT - 1) // BLOCK_UNIT) * BLOCK_UNIT
-    n_questions = program.question_slot.shape[0]
-    slicing = n_questions > 0 and n_rows >= MIN_BLOCK_ROWS
-    walking = not slicing or not is_sliced.all()
-    sliced_rows = block if slicing else 0
-    columns = _make_columns(X, used, program.chain_column, sliced_rows)
-    scratch = make_scratch(n_questions, program.n_places, sliced_rows // 64)
-    words, answers, sets = scratch.words, scratch.answers, scratch.sets
+    n_conditions = schedule.condition_slot.shape[0]
+    bitslicing = n_conditions > 0 and n_rows >= MIN_BLOCK_ROWS
+    walking = not bitslicing or not is_bitsliced.all()
+    bitsliced_rows = block if bitslicing else 0
+    columns = _make_columns(X, used, schedule.chain_column, bitsliced_rows)
+    scratch = make_scratch(n_conditions, schedule.n_slots, bitsliced_rows // 64)
+    words, outcomes, sets = scratch.words, scratch.outcomes, scratch.sets
     planes = scratch.planes
     stride = u(n_columns + 1)
     rows = np.empty(block * (n_columns + 1) if walking else 0, dtype=X.dtype)
     active = np.empty(block + 8, dtype=np.uint32)
     node = np.empty(block + 8, dtype=np.uint32)
-    payload = np.empty(4 * block, dtype=np.int32)
-    adding = payloads.shape[0] == 0
+    value_index = np.empty(4 * block, dtype=np.int32)
+    adding = value_indices.shape[0] == 0
     by_four = adding and table.shape[1] <= 2 and table.shape[1] == total.shape[1]
     entries = table.reshape(-1)
     for first in range(0, n_rows, block):
@@ -211,20 +213,22 @@ def _evaluate(X, places, forms, block, table, tree_output, total, payloads):
         n_words = (n + BLOCK_UNIT - 1) // BLOCK_UNIT * STRIDE
         missing = False
         if walking:
-            missing = load_rows(X, places, first, n, used, rows)
-        if slicing:
-            _ask_block(X, places, first, n, used, program, categories, columns, scratch)
+            missing = load_rows(X, row_indices, first, n, used, rows)
+        if bitslicing:
+            _compare_block(
+                X, row_indices, first, n, used, schedule, categories, columns, scratch
+            )
         for tree in range(n_trees):
             begin = tree % 4 * block
-            if slicing and is_sliced[tree]:
-                code, leaf = first_code[tree], first_payload[tree]
+            if bitslicing and is_bitsliced[tree]:
+                code, leaf = first_code[tree], first_value[tree]
                 if is_listed[tree] and adding:
-                    # Wanted when the tree has been sliced.
+                    # Wanted when the tree has been bitsliced.
                     n_values = table.shape[1]
-                    last = first_payload[tree + 1]
+                    last = first_value[tree + 1]
                     _fetch(leaf_of_code, code, code + (1 << n_planes[tree]), 32)
                     _fetch(entries, leaf * n_values, last * n_values, 8)
-                slice_tree(
+                bitslice_tree(
                     run_offsets[tree],
                     run_offsets[tree + 1],
                     run_kind,
@@ -233,82 +237,84 @@ def _evaluate(X, places, forms, block, table, tree_output, total, payloads):
                     n_planes[tree],
                     n_words,
                     words,
-                    answers,
+                    outcomes,
                     sets,
                     planes,
                 )
-                payloads_of_planes(
+                value_indices_of_planes(
                     0 if is_listed[tree] else leaf,
                     n_planes[tree],
                     (n + 63) // 64,
                     words,
                     planes,
-                    payload,
+                    value_index,
                     begin,
                 )
                 if is_listed[tree]:
                     for r in range(u(begin), u(begin + n)):
-                        payload[r] = leaf + leaf_of_code[u(code) + u(payload[r])]
+                        value_index[r] = (
+                            leaf + leaf_of_code[u(code) + u(value_index[r])]
+                        )
             elif walk.is_special:
-                ends = payload[begin : begin + n]
+                ends = value_index[begin : begin + n]
                 walk_special(rows, stride, n, walk, categories, tree, ends)
             else:
-                ends = payload[begin : begin + n]
+                ends = value_index[begin : begin + n]
                 walk_tree(rows, stride, n, walk, tree, missing, active, node, ends)
             if not adding:
                 for r in range(n):
-                    payloads[first + r, tree] = payload[begin + r]
+                    value_indices[first + r, tree] = value_index[begin + r]
             elif by_four and tree % 4 == 3:
-                _add_four(table, payload, block, n, total[first : first + n])
+                _add_four(table, value_index, block, n, total[first : first + n])
             elif not by_four or tree >= n_trees // 4 * 4:
                 output = tree_output[tree]
-                _add(table, payload, begin, n, output, total[first : first + n])
+                _add(table, value_index, begin, n, output, total[first : first + n])
 
 
 @kernel
-def add_trees(X, places, forms, block, table, tree_output, total):
+def add_trees(X, row_indices, forms, block, table, tree_output, total):
     """Add what each tree says to the raw scores.
 
     Parameters
     ----------
     X : ndarray of shape (n_all_rows, n_features), float32 or float64
         Rows, of the type that `forms` is for.
-    places : ndarray of shape (n_rows,) or (0,), dtype=int64
-        Which of them to ask about; if there are none, all.
+    row_indices : ndarray of shape (n_rows,) or (0,), dtype=int64
+        Which of them to evaluate; if there are none, all.
     forms : Forms
         The forest.
     block : int
         Rows per block, a multiple of `BLOCK_UNIT`.
-    table : ndarray of shape (n_payloads, n_values)
-        What each payload adds.
+    table : ndarray of shape (n_leaf_values, n_values)
+        What each leaf value index adds.
     tree_output : ndarray of shape (n_trees,), dtype=int64
         The output that a tree adds its only value to, or -1 for all outputs.
     total : ndarray of shape (n_rows, n_outputs), dtype of `table`
         Added to, one tree after another.
     """
-    payloads = np.empty((0, 0), dtype=np.int32)
-    _evaluate(X, places, forms, block, table, tree_output, total, payloads)
+    value_indices = np.empty((0, 0), dtype=np.int32)
+    _evaluate(X, row_indices, forms, block, table, tree_output, total, value_indices)
 
 
 @kernel
-def find_payloads(X, forms, block, payloads):
-    """Write the payload of the leaf at which each row ends in each tree.
+def find_leaf_values(X, forms, block, value_indices):
+    """Write the leaf value index at which each row ends in each tree.
 
     Parameters
     ----------
     X, forms, block
         As for `add_trees`.
-    payloads : ndarray of shape (n_rows, n_trees), dtype=int32
+    value_indices : ndarray of shape (n_rows, n_trees), dtype=int32
         Overwritten.
     """
     table = np.empty((0, 1), dtype=np.float64)
     none = np.empty(0, dtype=np.int64)
-    _evaluate(X, none, forms, block, table, none, table, payloads)
+    _evaluate(X, none, forms, block, table, none, table, value_indices)
 
 
 @kernel
 def find_codes(columns, n_rows, forms, is_wanted, codes):
-    """Write the code of the leaf of each row in some of the trees that are sliced.
+    """Write the code of the leaf of each row in some of the trees that are bitsliced.
 
     Parameters
     ----------
@@ -323,24 +329,26 @@ def find_codes(columns, n_rows, forms, is_wanted, codes):
     codes : ndarray of shape (n_trees, n_rows), dtype=uint32
         Overwritten for these trees.
     """
-    program = forms.program
-    n_questions = program.question_slot.shape[0]
-    scratch = make_scratch(n_questions, program.n_places, columns.shape[1] // 64)
-    words, answers, sets = scratch.words, scratch.answers, scratch.sets
-    planes, n_planes = scratch.planes, program.n_planes
-    run_offsets, run_kind = program.run_offsets, program.run_kind
-    run_end, operations = program.run_end, program.operations
+    schedule = forms.schedule
+    n_conditions = schedule.condition_slot.shape[0]
+    scratch = make_scratch(n_conditions, schedule.n_slots, columns.shape[1] // 64)
+    words, outcomes, sets = scratch.words, scratch.outcomes, scratch.sets
+    planes, n_planes = scratch.planes, schedule.n_planes
+    run_offsets, run_kind = schedule.run_offsets, schedule.run_kind
+    run_end, operations = schedule.run_end, schedule.operations
     code = np.empty(64 * words, dtype=np.int32)
     values = columns.reshape(-1)
     start = np.arange(columns.shape[0]) * columns.shape[1]
     n_used = (n_rows + 63) // 64  # the rest of the words belong to no row
     n_words = (n_rows + BLOCK_UNIT - 1) // BLOCK_UNIT * STRIDE
-    ask_others(program, n_used, words, values, start, forms.categories, 0, answers)
-    ask_chains(program, n_rows, values, start, scratch)
+    compare_others(
+        schedule, n_used, words, values, start, forms.categories, 0, outcomes
+    )
+    compare_chains(schedule, n_rows, values, start, scratch)
     for tree in range(is_wanted.shape[0]):
         if not is_wanted[tree]:
             continue
-        slice_tree(
+        bitslice_tree(
             run_offsets[tree],
             run_offsets[tree + 1],
             run_kind,
@@ -349,10 +357,10 @@ def find_codes(columns, n_rows, forms, is_wanted, codes):
             n_planes[tree],
             n_words,
             words,
-            answers,
+            outcomes,
             sets,
             planes,
         )
-        payloads_of_planes(0, n_planes[tree], n_used, words, planes, code, 0)
+        value_indices_of_planes(0, n_planes[tree], n_used, words, planes, code, 0)
         for r in range(u(n_rows)):
             codes[tree, r] = code[r]

@@ -26,28 +26,28 @@ from spinney.runtime.simd import (
     codes_of_8_planes,
     codes_of_10_planes,
     codes_of_16_planes,
-    copy_words,
+    copy_vector,
     exceeding,
     exceeding_or_missing,
-    fetch_words,
-    finish_words,
-    keep_words,
-    mark_words,
-    split_words,
+    finish_rows,
+    keep_rows,
+    mark_rows,
+    prefetch,
+    split_rows,
 )
 from spinney.runtime.walk_kernels import goes_right
 
 u = np.uint64
 
-# Questions between fetching the place of their answers and writing them.
+# Conditions between fetching the slot of their outcomes and writing them.
 FETCH_AHEAD = 6
 
 
 class Scratch(NamedTuple):
     """Memory for a block of rows, made by `make_scratch`."""
 
-    words: int  # of a set, a plane or an answer
-    answers: NDArray[np.uint64]  # to all questions, by slot
+    words: int  # of a set, a plane or an outcome
+    outcomes: NDArray[np.uint64]  # to all conditions, by slot
     sets: NDArray[np.uint64]
     planes: NDArray[np.uint64]
     rank: NDArray[np.uint32]
@@ -63,42 +63,42 @@ def _aligned_words(n):
 
 
 @kernel
-def make_scratch(n_questions, n_places, words):
+def make_scratch(n_conditions, n_slots, words):
     """Return memory for blocks of 64 times `words` rows."""
-    answers = _aligned_words((n_questions + 1) * words)
-    answers[n_questions * words :] = u(0)
+    outcomes = _aligned_words((n_conditions + 1) * words)
+    outcomes[n_conditions * words :] = u(0)
     return Scratch(
         words,
-        answers,
-        _aligned_words(n_places * words),
+        outcomes,
+        _aligned_words(n_slots * words),
         _aligned_words(16 * words),
         np.empty(64 * words, dtype=np.uint32),
-        np.empty(n_questions + 1, dtype=np.uint32),
+        np.empty(n_conditions + 1, dtype=np.uint32),
     )
 
 
 @kernel
-def _ask(values, first, threshold, kind, n_words, answers, start):
+def _compare(values, first, threshold, kind, n_words, outcomes, start):
     """Compare a column of a block with a threshold; a bit per row says "goes right".
 
-    The column begins at `first` in `values`; the words of answers are written to
-    `answers` from `start`.
+    The column begins at `first` in `values`; the words of outcomes are written to
+    `outcomes` from `start`.
     """
     if kind == MISSING_LEFT:
         for w in range(n_words):
             word = exceeding(values, u(first + 64 * w), threshold)
-            answers[u(start) + u(w)] = word
+            outcomes[u(start) + u(w)] = word
     else:
         for w in range(n_words):
             word = exceeding_or_missing(values, u(first + 64 * w), threshold)
-            answers[u(start) + u(w)] = word
+            outcomes[u(start) + u(w)] = word
 
 
 @kernel
-def _ask_special(
-    values, first, threshold, kind, which, categories, n_words, answers, start
+def _compare_special(
+    values, first, threshold, kind, which, categories, n_words, outcomes, start
 ):
-    """Do the same for questions beyond a plain comparison."""
+    """Do the same for conditions beyond a plain comparison."""
     offsets, words, rule = categories.offsets, categories.words, categories.rule
     begin, end = 0, 0
     if kind & CATEGORICAL != 0:
@@ -109,25 +109,27 @@ def _ask_special(
             x = values[first + 64 * w + r]
             right = goes_right(x, threshold, kind, words, begin, end, rule)
             word |= u(right) << u(r)
-        answers[u(start) + u(w)] = word
+        outcomes[u(start) + u(w)] = word
 
 
 @kernel
-def ask_others(program, n_words, words, values, start, categories, first_word, answers):
-    """Put the questions that are asked by themselves to some rows of a block.
+def compare_others(
+    schedule, n_words, words, values, start, categories, first_word, outcomes
+):
+    """Evaluate the conditions that are in no chain for some rows of a block.
 
-    Their columns begin at `start` in `values`, their answers with the word
+    Their columns begin at `start` in `values`, their outcomes with the word
     `first_word` of each.
     """
-    column, threshold = program.question_column, program.question_threshold
-    kind, which = program.question_kind, program.question_set
-    slot = program.question_slot
-    for q in range(program.chain_offsets[-1], column.shape[0]):
-        first, place = start[column[q]], slot[q] * words + first_word
+    column, threshold = schedule.condition_column, schedule.condition_threshold
+    kind, which = schedule.condition_kind, schedule.condition_set
+    slot = schedule.condition_slot
+    for q in range(schedule.chain_offsets[-1], column.shape[0]):
+        first, target = start[column[q]], slot[q] * words + first_word
         if kind[q] <= MISSING_LEFT:
-            _ask(values, first, threshold[q], kind[q], n_words, answers, place)
+            _compare(values, first, threshold[q], kind[q], n_words, outcomes, target)
         else:
-            _ask_special(
+            _compare_special(
                 values,
                 first,
                 threshold[q],
@@ -135,8 +137,8 @@ def ask_others(program, n_words, words, values, start, categories, first_word, a
                 which[q],
                 categories,
                 n_words,
-                answers,
-                place,
+                outcomes,
+                target,
             )
 
 
@@ -144,7 +146,7 @@ def ask_others(program, n_words, words, values, start, categories, first_word, a
 def _rank(values, first, n_rows, threshold, begin, end, rank):
     """Write where each value stands among ascending thresholds.
 
-    Rows with the value `x` get the first place from `begin` up whose threshold is not
+    Rows with the value `x` get the first index from `begin` up whose threshold is not
     below `x`, or `end`; those with NaN get `begin`. Every row halves the thresholds as
     often as any other, so there is no branch to mispredict.
     """
@@ -154,31 +156,31 @@ def _rank(values, first, n_rows, threshold, begin, end, rank):
     while n_left > 0:
         half = (n_left + 1) >> 1
         for r in range(u(n_rows)):
-            place = rank[r]
-            below = threshold[u(place) + u(half - 1)] < values[u(first) + r]
-            rank[r] = place + np.uint32(half) * np.uint32(below)
+            index = rank[r]
+            below = threshold[u(index) + u(half - 1)] < values[u(first) + r]
+            rank[r] = index + np.uint32(half) * np.uint32(below)
         n_left -= half
 
 
 @kernel
-def _ask_chain(
-    values, first, n_rows, program, chain, n_words, words, rank, last_row, answers
+def _compare_chain(
+    values, first, n_rows, schedule, chain, n_words, words, rank, last_row, outcomes
 ):
-    """Put all questions of a chain to a block of rows.
+    """Evaluate all conditions of a chain for a block of rows.
 
-    A row's answer is yes up to its rank and no from there. So the answers to one
-    question are copied to the next, less the rows that have their rank there.
+    A row's outcome is yes up to its rank and no from there. So the outcomes to one
+    condition are copied to the next, less the rows that have their rank there.
 
     Parameters
     ----------
     rank : scratch of shape (n_rows,), dtype=uint32
-    last_row : scratch of shape (n_questions + 1,), dtype=uint32
+    last_row : scratch of shape (n_conditions + 1,), dtype=uint32
         Rows of the same rank are linked: here is the last one, counted from 1, and
         `rank` has the one before each, once it has told its rank.
     """
-    begin, end = program.chain_offsets[chain], program.chain_offsets[chain + 1]
-    kind, slot = program.question_kind, program.question_slot
-    _rank(values, first, n_rows, program.question_threshold, begin, end, rank)
+    begin, end = schedule.chain_offsets[chain], schedule.chain_offsets[chain + 1]
+    kind, slot = schedule.condition_kind, schedule.condition_slot
+    _rank(values, first, n_rows, schedule.condition_threshold, begin, end, rank)
     for q in range(u(begin), u(end + 1)):
         last_row[q] = 0
     is_nan = np.zeros(n_words, dtype=np.uint64)  # a bit per row
@@ -192,52 +194,52 @@ def _ask_chain(
         is_nan[r >> u(6)] |= u(x != x) << (r & u(63))
     before = u(slot[begin] * words)
     for w in range(before, before + u(n_words)):
-        answers[w] = ~u(0)
+        outcomes[w] = ~u(0)
     for q in range(u(begin), u(end)):
         start = u(slot[q]) * u(words)
         coming = u(slot[min(q + u(FETCH_AHEAD), u(end - 1))]) * u(words)
         if start != before:
             for w in range(u(0), u(n_words), u(STRIDE)):
-                fetch_words(answers, coming + w)
-                copy_words(answers, before + w, start + w)
+                prefetch(outcomes, coming + w)
+                copy_vector(outcomes, before + w, start + w)
             before = start
         row = u(last_row[q])
         while row > u(0):
             row -= u(1)
-            answers[start + (row >> u(6))] ^= u(1) << (row & u(63))
+            outcomes[start + (row >> u(6))] ^= u(1) << (row & u(63))
             row = u(rank[row])
     if any_nan:
         for q in range(u(begin), u(end)):
             if kind[q] != MISSING_LEFT:
                 start = u(slot[q]) * u(words)
                 for w in range(u(n_words)):
-                    answers[start + w] |= is_nan[w]
+                    outcomes[start + w] |= is_nan[w]
 
 
 @kernel
-def ask_chains(program, n_rows, values, start, scratch):
-    """Put the questions in chains to a block of rows."""
-    words, answers = scratch.words, scratch.answers
+def compare_chains(schedule, n_rows, values, start, scratch):
+    """Evaluate the conditions in chains for a block of rows."""
+    words, outcomes = scratch.words, scratch.outcomes
     rank, last_row = scratch.rank, scratch.last_row
-    chain_column = program.chain_column
+    chain_column = schedule.chain_column
     n_words = (n_rows + 64 * STRIDE - 1) // (64 * STRIDE) * STRIDE
     for chain in range(chain_column.shape[0]):
-        _ask_chain(
+        _compare_chain(
             values,
             start[chain_column[chain]],
             n_rows,
-            program,
+            schedule,
             chain,
             n_words,
             words,
             rank,
             last_row,
-            answers,
+            outcomes,
         )
 
 
 @kernel
-def slice_tree(
+def bitslice_tree(
     first_run,
     last_run,
     run_kind,
@@ -246,7 +248,7 @@ def slice_tree(
     n_planes,
     n_words,
     words,
-    answers,
+    outcomes,
     sets,
     planes,
 ):
@@ -257,14 +259,14 @@ def slice_tree(
     first_run, last_run : int
         The runs of the tree.
     run_kind, run_end, operations
-        Of `Program`.
+        Of `Schedule`.
     n_planes : int
         Number of bits of a code.
     words : int
-        Words of a set, a plane or an answer; `n_words` of them are in use.
-    answers : ndarray of shape ((n_questions + 1) * words,), dtype=uint64
-        To all questions.
-    sets : scratch of shape (n_places * words,), dtype=uint64
+        Words of a set, a plane or an outcome; `n_words` of them are in use.
+    outcomes : ndarray of shape ((n_conditions + 1) * words,), dtype=uint64
+        To all conditions.
+    sets : scratch of shape (n_slots * words,), dtype=uint64
     planes : ndarray of shape (16 * words,), dtype=uint64
         Overwritten: plane `k` has bit `k` of the code of every row.
     """
@@ -279,18 +281,18 @@ def slice_tree(
         end = u(run_end[run])
         if run_kind[run] == MARK:
             for i in range(begin, end):
-                answer = u(operations[i, 0]) * size
+                outcome = u(operations[i, 0]) * size
                 plane = u(operations[i, 3]) * size
-                place = u(operations[i, 4]) * size
+                slot = u(operations[i, 4]) * size
                 coming = u(operations[i + u(LOOK_AHEAD), 0]) * size
                 for w in range(u(0), n, stride):
-                    fetch_words(answers, coming + w)
-                    mark_words(sets, place + w, planes, plane + w, answers, answer + w)
+                    prefetch(outcomes, coming + w)
+                    mark_rows(sets, slot + w, planes, plane + w, outcomes, outcome + w)
         elif run_kind[run] == FINISH:
             for i in range(begin, end):
-                answer = u(operations[i, 0]) * size
+                outcome = u(operations[i, 0]) * size
                 plane = u(operations[i, 3]) * size
-                place = u(operations[i, 4]) * size
+                slot = u(operations[i, 4]) * size
                 left = u(operations[i, 1]) * size
                 right = u(operations[i, 2]) * size
                 below = u(operations[i, 5]) * size
@@ -298,70 +300,72 @@ def slice_tree(
                 coming_left = u(operations[i + u(LOOK_AHEAD), 1]) * size
                 coming_right = u(operations[i + u(LOOK_AHEAD), 2]) * size
                 for w in range(u(0), n, stride):
-                    fetch_words(answers, coming + w)
-                    fetch_words(answers, coming_left + w)
-                    fetch_words(answers, coming_right + w)
-                    finish_words(
+                    prefetch(outcomes, coming + w)
+                    prefetch(outcomes, coming_left + w)
+                    prefetch(outcomes, coming_right + w)
+                    finish_rows(
                         sets,
-                        place + w,
+                        slot + w,
                         planes,
                         plane + w,
                         below + w,
-                        answers,
-                        answer + w,
+                        outcomes,
+                        outcome + w,
                         left + w,
                         right + w,
                     )
         elif run_kind[run] == KEEP:
             for i in range(begin, end):
-                answer = u(operations[i, 0]) * size
+                outcome = u(operations[i, 0]) * size
                 plane = u(operations[i, 3]) * size
-                place = u(operations[i, 4]) * size
+                slot = u(operations[i, 4]) * size
                 without = u(0) - u(operations[i, 5])
                 coming = u(operations[i + u(LOOK_AHEAD), 0]) * size
                 for w in range(u(0), n, stride):
-                    fetch_words(answers, coming + w)
-                    keep_words(
+                    prefetch(outcomes, coming + w)
+                    keep_rows(
                         sets,
-                        place + w,
+                        slot + w,
                         planes,
                         plane + w,
-                        answers,
-                        answer + w,
+                        outcomes,
+                        outcome + w,
                         without,
                     )
         else:
             for i in range(begin, end):
-                answer = u(operations[i, 0]) * size
+                outcome = u(operations[i, 0]) * size
                 plane = u(operations[i, 3]) * size
-                place = u(operations[i, 4]) * size
+                slot = u(operations[i, 4]) * size
                 new = u(operations[i, 5]) * size
                 coming = u(operations[i + u(LOOK_AHEAD), 0]) * size
                 for w in range(u(0), n, stride):
-                    fetch_words(answers, coming + w)
-                    split_words(
+                    prefetch(outcomes, coming + w)
+                    split_rows(
                         sets,
-                        place + w,
+                        slot + w,
                         new + w,
                         planes,
                         plane + w,
-                        answers,
-                        answer + w,
+                        outcomes,
+                        outcome + w,
                     )
         begin = end
 
 
 @kernel
-def payloads_of_planes(first, n_planes, n_words, words, planes, payload, start):
-    """Write the payload of every row, `first` plus its code, from `start` on."""
+def value_indices_of_planes(
+    first, n_planes, n_words, words, planes, value_index, start
+):
+    """Write the leaf value index of every row, `first` plus its code."""
     size = u(words)
     for w in range(u(n_words)):
         at = u(start) + u(64) * w
         if n_planes <= 6:
-            codes_of_6_planes(planes, w, size, payload, at, first)
+            codes_of_6_planes(planes, w, size, value_index, at, first)
         elif n_planes <= 8:
-            codes_of_8_planes(planes, w, size, payload, at, first)
+            codes_of_8_planes(planes, w, size, value_index, at, first)
         elif n_planes <= 10:
-            codes_of_10_planes(planes, w, size, payload, at, first)
+            codes_of_10_planes(planes, w, size, value_index, at, first)
         else:
-            codes_of_16_planes(planes, w, size, payload, at, first)
+            codes_of_16_planes(planes, w, size, value_index, at, first)

@@ -13,13 +13,13 @@ MARK, FINISH, KEEP, SPLIT, EXTRA = 0, 1, 2, 3, 4
 
 
 @kernel
-def place_nodes(
+def arrange_nodes(
     tree_offsets: NDArray[np.int64],
     left: NDArray[np.int32],
     right: NDArray[np.int32],
     weight: NDArray[np.float64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give every node a place, siblings side by side, the likelier path in a row.
+    """Give every node a slot, siblings side by side, the likelier path in a row.
 
     Parameters
     ----------
@@ -30,15 +30,15 @@ def place_nodes(
 
     Returns
     -------
-    place : ndarray of shape (n_nodes,)
-        Place of each node, counted from the root of its tree. Pairs of siblings begin
-        at even places, so that no pair is torn apart by a cache line; place 1 stays
+    slot : ndarray of shape (n_nodes,)
+        Slot of each node, counted from the root of its tree. Pairs of siblings begin
+        at even slots, so that no pair is torn apart by a cache line; slot 1 stays
         empty.
     root : ndarray of shape (n_trees + 1,)
-        Place of each root among all nodes, and the number of places.
+        Slot of each root among all nodes, and the number of slots.
     """
     n_trees = tree_offsets.shape[0] - 1
-    place = np.zeros(left.shape[0], dtype=np.int64)
+    slot = np.zeros(left.shape[0], dtype=np.int64)
     root = np.zeros(n_trees + 1, dtype=np.int64)
     stack = np.empty(left.shape[0] + 1, dtype=np.int64)
     for tree in range(n_trees):
@@ -49,8 +49,8 @@ def place_nodes(
             height -= 1
             node = stack[height]
             if left[node] >= 0:
-                place[left[node]] = free
-                place[right[node]] = free + 1
+                slot[left[node]] = free
+                slot[right[node]] = free + 1
                 free += 2
                 # Depth first, the heavier child next: its children then lie right
                 # behind it. (Level by level is far slower for deep trees.)
@@ -62,7 +62,7 @@ def place_nodes(
                     stack[height + 1] = right[node]
                 height += 2
         root[tree + 1] = root[tree] + free
-    return place, root
+    return slot, root
 
 
 @kernel
@@ -156,7 +156,7 @@ def list_splits(
     n_planes: int,
     by_level: bool,
     split_node: NDArray[np.int64],
-    split_place: NDArray[np.int64],
+    split_slot: NDArray[np.int64],
     split_plane: NDArray[np.int64],
     split_flips: NDArray[np.int64],
     leaf_node: NDArray[np.int64],
@@ -167,7 +167,7 @@ def list_splits(
     at the end each leaf has a code of its own. It differs from the old one in a
     single bit where such a code is free: each bit that changes costs an operation.
 
-    The set of rows at a node is kept at a place that counts from 0, like a stack: the
+    The set of rows at a node is kept at a slot that counts from 0, like a stack: the
     rows that go left stay where they are, those that go right are put on top and are
     split first. So there are never more sets than levels.
 
@@ -179,8 +179,8 @@ def list_splits(
         Number of bits of a code, enough for all leaves.
     by_level : bool
         Whether there is a bit for every level, so that each split changes its own.
-    split_node, split_place, split_plane, split_flips
-        Overwritten, per split, parents first: the inner node, the place of its set,
+    split_node, split_slot, split_plane, split_flips
+        Overwritten, per split, parents first: the inner node, the slot of its set,
         the lowest bit of the code that changes, all other bits that change.
     leaf_node : ndarray of shape (2 ** n_planes,)
         Overwritten with the leaf of each code in use; -1 for the rest.
@@ -202,7 +202,7 @@ def list_splits(
     lowest = 0  # no code below this one is free
     while height > 0:
         height -= 1
-        node, code, place, level = stack[height]
+        node, code, slot, level = stack[height]
         if left[node] < 0:
             leaf_node[code] = node
             continue
@@ -221,7 +221,7 @@ def list_splits(
             new_code = lowest
         taken[new_code] = True
         split_node[n_splits] = node
-        split_place[n_splits] = place
+        split_slot[n_splits] = slot
         flips = code ^ new_code
         split_plane[n_splits] = 0
         while not (flips >> split_plane[n_splits]) & 1:
@@ -229,10 +229,10 @@ def list_splits(
         split_flips[n_splits] = flips & (flips - 1)
         n_splits += 1
         stack[height, 0], stack[height, 1] = left[node], code
-        stack[height, 2], stack[height, 3] = place, level + 1
+        stack[height, 2], stack[height, 3] = slot, level + 1
         height += 1
         stack[height, 0], stack[height, 1] = right[node], new_code
-        stack[height, 2], stack[height, 3] = place + 1, level + 1
+        stack[height, 2], stack[height, 3] = slot + 1, level + 1
         height += 1
     return n_splits
 
@@ -272,18 +272,18 @@ def _operation_at(
 def _write(
     operations: NDArray[np.uint32],
     n: int,
-    question: int,
-    no_question: int,
+    condition: int,
+    no_condition: int,
     plane: int,
-    place: int,
+    slot: int,
     last: int,
 ) -> None:
-    """Write one operation on one set that asks one question."""
-    operations[n, 0] = question
-    operations[n, 1] = no_question
-    operations[n, 2] = no_question
+    """Write one operation on one set that takes one condition."""
+    operations[n, 0] = condition
+    operations[n, 1] = no_condition
+    operations[n, 2] = no_condition
     operations[n, 3] = plane
-    operations[n, 4] = place
+    operations[n, 4] = slot
     operations[n, 5] = last
 
 
@@ -291,16 +291,16 @@ def _write(
 def _write_extras(
     operations: NDArray[np.uint32],
     n: int,
-    question: int,
-    no_question: int,
+    condition: int,
+    no_condition: int,
     flips: int,
-    place: int,
+    slot: int,
 ) -> int:
     """Mark rows for every bit in `flips`; return how many operations there are now."""
     plane = 0
     while flips:
         if flips & 1:
-            _write(operations, n, question, no_question, plane, place, 0)
+            _write(operations, n, condition, no_condition, plane, slot, 0)
             n += 1
         flips >>= 1
         plane += 1
@@ -313,11 +313,11 @@ def _wait(
     n_waiting: NDArray[np.int64],
     kind: int,
     split: int,
-    place: int,
+    slot: int,
 ) -> None:
     """Remember that something is to be done to the set of a split."""
     waiting[kind, n_waiting[kind], 0] = split
-    waiting[kind, n_waiting[kind], 1] = place
+    waiting[kind, n_waiting[kind], 1] = slot
     n_waiting[kind] += 1
 
 
@@ -326,11 +326,11 @@ def schedule_splits(
     left: NDArray[np.int32],
     right: NDArray[np.int32],
     split_node: NDArray[np.int64],
-    split_question: NDArray[np.int64],
+    split_condition: NDArray[np.int64],
     split_plane: NDArray[np.int64],
     split_flips: NDArray[np.int64],
     split_of: NDArray[np.int64],
-    no_question: int,
+    no_condition: int,
     first_operation: int,
     first_run: int,
     operations: NDArray[np.uint32],
@@ -350,19 +350,19 @@ def schedule_splits(
     ----------
     left, right
         Children as in `Forest`.
-    split_node, split_question, split_plane, split_flips
+    split_node, split_condition, split_plane, split_flips
         The splits of the tree, parents first; see `list_splits`.
     split_of : ndarray of shape (n_nodes,)
         Scratch.
-    no_question : int
-        Number of a question that nobody answers with yes.
+    no_condition : int
+        Number of a condition that no row meets.
     first_operation, first_run : int
         How many operations and runs there are of trees before this one.
     operations : ndarray of shape (n_operations, 6)
-        Overwritten: the questions of the node and, for `FINISH`, of its children; the
-        plane and the place of the set; for `FINISH` the plane of the children, for
-        `KEEP` whether the rows that answer no are those to keep, for `SPLIT` the
-        place of the new set.
+        Overwritten: the conditions of the node and, for `FINISH`, of its children; the
+        plane and the slot of the set; for `FINISH` the plane of the children, for
+        `KEEP` whether the rows that do not meet it are those to keep, for `SPLIT` the
+        slot of the new set.
     run_kind, run_end
         Overwritten, per run: the kind of operation; where the operations end.
 
@@ -370,8 +370,8 @@ def schedule_splits(
     -------
     n_operations, n_runs : int
         Those of this tree and all before.
-    n_places : int
-        Number of places for sets that are needed.
+    n_slots : int
+        Number of slots for sets that are needed.
     """
     n_splits = split_node.shape[0]
     for i in range(n_splits):
@@ -381,10 +381,10 @@ def schedule_splits(
         kind_of[i] = _operation_at(
             split_node[i], left, right, split_of, split_plane, split_flips
         )
-    # Splits and the places of their sets, by what is to be done to them next.
+    # Splits and the slots of their sets, by what is to be done to them next.
     waiting = np.empty((5, n_splits + 1, 2), dtype=np.int64)
     n_waiting = np.zeros(5, dtype=np.int64)
-    n, run, n_places = first_operation, first_run, 1
+    n, run, n_slots = first_operation, first_run, 1
     if n_splits > 0:
         is_changed = kind_of[0] == KEEP or kind_of[0] == SPLIT
         kind = EXTRA if is_changed and split_flips[0] else kind_of[0]
@@ -394,20 +394,20 @@ def schedule_splits(
             start = n
             while n_waiting[kind] > 0:
                 n_waiting[kind] -= 1
-                i, place = waiting[kind, n_waiting[kind]]
-                question = split_question[i]
+                i, slot = waiting[kind, n_waiting[kind]]
+                condition = split_condition[i]
                 if kind == EXTRA:
                     flips = split_flips[i]
                     n = _write_extras(
-                        operations, n, question, no_question, flips, place
+                        operations, n, condition, no_condition, flips, slot
                     )
-                    _wait(waiting, n_waiting, kind_of[i], i, place)
+                    _wait(waiting, n_waiting, kind_of[i], i, slot)
                     continue
                 below_left, below_right = left[split_node[i]], right[split_node[i]]
                 goes_left = left[below_left] >= 0
-                last = n_places if kind == SPLIT else int(goes_left)
+                last = n_slots if kind == SPLIT else int(goes_left)
                 plane = split_plane[i]
-                _write(operations, n, question, no_question, plane, place, last)
+                _write(operations, n, condition, no_condition, plane, slot, last)
                 n += 1
                 for child in (below_left, below_right):
                     if left[child] < 0:
@@ -416,20 +416,20 @@ def schedule_splits(
                     is_new = kind == SPLIT and child == below_right
                     is_changed = kind_of[j] == KEEP or kind_of[j] == SPLIT
                     then = EXTRA if is_changed and split_flips[j] else kind_of[j]
-                    _wait(waiting, n_waiting, then, j, n_places if is_new else place)
-                n_places += int(kind == SPLIT)
+                    _wait(waiting, n_waiting, then, j, n_slots if is_new else slot)
+                n_slots += int(kind == SPLIT)
             if n > start:
                 run_kind[run] = MARK if kind == EXTRA else kind
                 run_end[run] = n
                 run += 1
     start = n
     for k in range(n_waiting[FINISH]):
-        i, place = waiting[FINISH, k]
-        question, plane = split_question[i], split_plane[i]
-        _write(operations, n, question, no_question, plane, place, 0)
+        i, slot = waiting[FINISH, k]
+        condition, plane = split_condition[i], split_plane[i]
+        _write(operations, n, condition, no_condition, plane, slot, 0)
         for side, child in enumerate((left[split_node[i]], right[split_node[i]])):
             if left[child] >= 0:
-                operations[n, 1 + side] = split_question[split_of[child]]
+                operations[n, 1 + side] = split_condition[split_of[child]]
                 operations[n, 5] = split_plane[split_of[child]]
         n += 1
     if n > start:
@@ -438,13 +438,13 @@ def schedule_splits(
     start = n
     for kind in (FINISH, MARK):
         for k in range(n_waiting[kind]):
-            i, place = waiting[kind, k]
+            i, slot = waiting[kind, k]
             flips = split_flips[i]
             if kind == MARK:
                 flips |= 1 << split_plane[i]
-            question = split_question[i]
-            n = _write_extras(operations, n, question, no_question, flips, place)
+            condition = split_condition[i]
+            n = _write_extras(operations, n, condition, no_condition, flips, slot)
     if n > start:
         run_kind[run], run_end[run] = MARK, n
         run += 1
-    return n, run, n_places
+    return n, run, n_slots

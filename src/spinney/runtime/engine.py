@@ -1,4 +1,10 @@
-"""A forest ready to be asked: layouts, tables of values, threads."""
+"""The engine that evaluates all trees of a forest.
+
+It lays the forest out on first use, once for each type of rows, keeps the tables of
+leaf values, and hands rows to the kernels: many in blocks, shared out among threads; a
+few row by row, which is quicker for them; a single one through a `RowPredictor`, where
+the call itself costs as much as the trees.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +23,13 @@ from numpy.typing import ArrayLike, NDArray
 from spinney.forest.links import CLOSE
 from spinney.forest.rows import as_rows, refuse_shuffled_columns
 from spinney.runtime.batch_kernels import (
-    ANSWER_BYTES,
     BLOCK_BYTES,
     BLOCK_ROWS,
     BLOCK_UNIT,
     MIN_BLOCK_ROWS,
+    OUTCOME_BYTES,
     add_trees,
-    find_payloads,
+    find_leaf_values,
 )
 from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.layout import Layout, fits_32_bits, lay_out
@@ -97,11 +103,11 @@ class Engine:
             return self._layouts[key]
 
     def table(self, layout: Layout, dtype: type[np.floating]) -> NDArray[np.floating]:
-        """Return what each payload of the layout for `dtype` adds to the raw scores."""
+        """Return what each leaf value index of the layout for `dtype` adds."""
         forest = self.forest
         with self._lock:
             if dtype not in self._tables:
-                values = forest.value[layout.payload_node]
+                values = forest.value[layout.value_node]
                 if forest.aggregation == "vote":
                     winner = values.argmax(axis=1)
                     values = np.zeros_like(values)
@@ -184,45 +190,47 @@ class Engine:
             total += self.forest.base_score.astype(self.sum_dtype)
         return total
 
-    def _payloads(
+    def _value_indices(
         self, X: ArrayLike, n_jobs: int | None, share_leaves: bool
     ) -> tuple[NDArray[np.int32], Layout]:
-        """Return the payload of every row in every tree, and the layout it is of."""
+        """Return the leaf value index of every row in every tree, and its layout."""
         rows = self.rows(X)
         layout = self.layout(rows.dtype.type, share_leaves)
         block = rows_per_block(layout, rows)
-        payloads = np.empty((len(rows), self.forest.n_trees), dtype=np.int32)
+        value_indices = np.empty((len(rows), self.forest.n_trees), dtype=np.int32)
 
         def evaluate(start: int, end: int) -> None:
-            find_payloads(rows[start:end], layout.forms, block, payloads[start:end])
+            find_leaf_values(
+                rows[start:end], layout.forms, block, value_indices[start:end]
+            )
 
         in_threads(evaluate, len(rows), threads_for(len(rows), n_jobs))
-        return payloads, layout
+        return value_indices, layout
 
     def leaves(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.int32]:
         """Return the leaf at which each row ends in each tree, as node indices."""
-        payloads, layout = self._payloads(X, n_jobs, share_leaves=False)
-        return layout.payload_node.astype(np.int32)[payloads]
+        value_indices, layout = self._value_indices(X, n_jobs, share_leaves=False)
+        return layout.value_node.astype(np.int32)[value_indices]
 
     def votes(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.integer]:
         """Return the class index that each tree votes for."""
-        payloads, layout = self._payloads(X, n_jobs, share_leaves=True)
-        winner = self.forest.value[layout.payload_node].argmax(axis=1)
+        value_indices, layout = self._value_indices(X, n_jobs, share_leaves=True)
+        winner = self.forest.value[layout.value_node].argmax(axis=1)
         dtype = np.uint8 if self.forest.n_outputs <= 256 else np.int32
-        return winner.astype(dtype)[payloads]
+        return winner.astype(dtype)[value_indices]
 
     def scores(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Return what each tree adds to the raw scores."""
         forest = self.forest
-        payloads, layout = self._payloads(X, n_jobs, share_leaves=True)
-        values = forest.value[layout.payload_node]
+        value_indices, layout = self._value_indices(X, n_jobs, share_leaves=True)
+        values = forest.value[layout.value_node]
         if forest.n_outputs == 1:
-            return values[:, 0][payloads]
+            return values[:, 0][value_indices]
         if forest.tree_output is None:
-            return values[payloads]
-        scores = np.zeros((*payloads.shape, forest.n_outputs))
+            return values[value_indices]
+        scores = np.zeros((*value_indices.shape, forest.n_outputs))
         trees = np.arange(forest.n_trees)
-        scores[:, trees, forest.tree_output] = values[:, 0][payloads]
+        scores[:, trees, forest.tree_output] = values[:, 0][value_indices]
         return scores
 
     def predictor(self) -> RowPredictor:
@@ -318,13 +326,13 @@ class RowPredictor:
 
 def rows_per_block(layout: Layout, rows: NDArray[np.floating]) -> int:
     """Return how many rows of this width are evaluated tree by tree at a time."""
-    n_kept = len(layout.program.chain_column)
-    if not layout.program.is_sliced.all():
+    n_kept = len(layout.schedule.chain_column)
+    if not layout.schedule.is_bitsliced.all():
         n_kept += len(layout.columns) + 1
     fitting = min(
         BLOCK_ROWS,
         BLOCK_BYTES // (max(1, n_kept) * rows.itemsize),
-        ANSWER_BYTES * 8 // (len(layout.program.question_slot) + 1),
+        OUTCOME_BYTES * 8 // (len(layout.schedule.condition_slot) + 1),
     )
     return max(BLOCK_UNIT, fitting // BLOCK_UNIT * BLOCK_UNIT)
 
@@ -348,7 +356,7 @@ def in_threads(
     if n_threads == 1:
         evaluate(0, n_rows)
         return
-    # Shares of whole words of rows, so that a share is no worse to slice.
+    # Shares of whole words of rows, so that a share is no worse to bitslice.
     bounds = np.linspace(0, n_rows, n_threads + 1).astype(int)
     bounds[1:-1] = bounds[1:-1] // 64 * 64
     shares = [(int(start), int(end)) for start, end in pairwise(bounds)]

@@ -25,6 +25,6 @@ def read_only(rows: NDArray[Any]) -> NDArray[Any]:
     return rows
 
 
-def own_copy(values: ArrayLike, dtype: DTypeLike = None) -> NDArray[Any]:
+def own_copy(values: ArrayLike, dtype: DTypeLike | None = None) -> NDArray[Any]:
     """Return values as kernels take them beside the rows: in memory of our own."""
     return np.array(values, dtype=dtype)

@@ -6,11 +6,12 @@ Two forms of the same trees:
   word. The two children of a node lie next to each other, so the next node is the
   left child plus the outcome of the comparison, without a branch. A leaf is its own
   left child and looks at a column that never exceeds anything, so a row that has
-  arrived stays where it is; its threshold field carries the number of its payload.
-* *sliced*, for small trees: operations on sets of rows, see `slicing`.
+  arrived stays where it is; its threshold field carries its leaf value index.
+* *bitsliced*, for small trees: operations on sets of rows, see `bitslicing`.
 
-A payload is a row of the table of leaf values. Leaves of a large tree that have the
-same value share it, which keeps the table of a full-grown tree in the nearest cache.
+A leaf value index is a row of the table of leaf values. Leaves of a large tree that
+have the same value share it, which keeps the table of a full-grown tree in the nearest
+cache.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from spinney.runtime.bitslicing import (
     CATEGORICAL,
     MISSING_LEFT,
     ZERO_IS_MISSING,
-    Program,
-    Sliced,
+    Bitsliced,
+    Schedule,
+    bitslice_small_trees,
     category_sets,
     node_kinds,
-    slice_small_trees,
 )
-from spinney.runtime.building import distinct_rows, leaves_below, place_nodes
+from spinney.runtime.building import arrange_nodes, distinct_rows, leaves_below
 from spinney.runtime.kernel_arrays import own_copy
 
 if TYPE_CHECKING:
@@ -45,13 +46,13 @@ class Walk(NamedTuple):
 
     threshold: NDArray[np.floating]  # of node i, at 2 * i
     link: NDArray[np.unsignedinteger]  # at 2 * i + 1: child, missing bit, column
-    payload: NDArray[np.signedinteger]  # at 2 * i: of a leaf, or a category set
+    value_index: NDArray[np.signedinteger]  # at 2 * i: leaf value or category set
     kind: NDArray[np.uint8]  # flags per node, for nodes beyond a plain comparison
     root: NDArray[np.uint64]  # per tree
     depth: NDArray[np.int64]  # per tree
     child_shift: np.uint64  # the child is `link >> child_shift`, counted from the root
     column_mask: np.uint64  # the column is `link & column_mask`
-    is_special: bool  # whether any node takes zero as missing or asks for a category
+    is_special: bool  # whether any node takes zero as missing or looks up a category
 
 
 class Categories(NamedTuple):
@@ -67,7 +68,7 @@ class Forms(NamedTuple):
 
     columns: NDArray[np.int64]  # the columns of a row that any node looks at
     walk: Walk
-    program: Program
+    schedule: Schedule
     categories: Categories
 
 
@@ -79,15 +80,15 @@ class Layout:
     ----------
     forms : Forms
         For the kernels of a batch.
-    sliced : Sliced
+    bitsliced : Bitsliced
         Small trees as lists of splits.
-    payload_node : ndarray of shape (n_payloads,), dtype=int64
-        A node that has the value of each payload.
+    value_node : ndarray of shape (n_leaf_values,), dtype=int64
+        A node that has the value of each leaf value index.
     """
 
     forms: Forms
-    sliced: Sliced
-    payload_node: NDArray[np.int64]
+    bitsliced: Bitsliced
+    value_node: NDArray[np.int64]
 
     @property
     def columns(self) -> NDArray[np.int64]:
@@ -100,9 +101,9 @@ class Layout:
         return self.forms.walk
 
     @property
-    def program(self) -> Program:
-        """How to ask the trees that are sliced."""
-        return self.forms.program
+    def schedule(self) -> Schedule:
+        """How to evaluate the trees that are bitsliced."""
+        return self.forms.schedule
 
     @property
     def categories(self) -> Categories:
@@ -120,8 +121,8 @@ def lay_out(forest: Forest, dtype: type[np.floating], share_leaves: bool) -> Lay
     dtype : float32 or float64
         Type of the rows.
     share_leaves : bool
-        Whether leaves with equal values share a payload. Without it, every leaf has
-        its own, so that `Layout.payload_node` tells the leaf itself.
+        Whether leaves with equal values share a leaf value index. Without it,
+        every leaf has its own, so that `Layout.value_node` tells the leaf itself.
     """
     columns, inner_column = np.unique(
         forest.feature[forest.feature >= 0], return_inverse=True
@@ -132,17 +133,17 @@ def lay_out(forest: Forest, dtype: type[np.floating], share_leaves: bool) -> Lay
     kind = node_kinds(forest)
     category_set = category_sets(forest)
     n_leaves = leaves_below(forest.tree_offsets, forest.left, forest.right)
-    sliced, program, payload, payload_node = slice_small_trees(
+    bitsliced, schedule, value_index, value_node = bitslice_small_trees(
         forest, column, threshold, kind, category_set, n_leaves
     )
-    payload, payload_node = _number_other_leaves(
-        forest, payload, payload_node, share_leaves
+    value_index, value_node = _number_other_leaves(
+        forest, value_index, value_node, share_leaves
     )
     weight = (
         n_leaves if forest.n_node_samples is None else own_copy(forest.n_node_samples)
     )
     walk = _pack_nodes(
-        forest, column, len(columns), threshold, kind, category_set, weight, payload
+        forest, column, len(columns), threshold, kind, category_set, weight, value_index
     )
     offsets, words = forest.category_offsets, forest.category_words
     categories = Categories(
@@ -150,14 +151,14 @@ def lay_out(forest: Forest, dtype: type[np.floating], share_leaves: bool) -> Lay
         own_copy([] if words is None else words, np.uint32),
         CATEGORY_RULES[forest.category_rule],
     )
-    forms = Forms(columns.astype(np.int64), walk, program, categories)
-    return Layout(forms, sliced, payload_node)
+    forms = Forms(columns.astype(np.int64), walk, schedule, categories)
+    return Layout(forms, bitsliced, value_node)
 
 
 def fits_32_bits(forest: Forest) -> bool:
     """Whether child, missing bit and column of every node fit into 32 bits."""
     n_columns = len(np.unique(forest.feature[forest.feature >= 0]))
-    largest = int(np.diff(forest.tree_offsets).max()) + 1  # one place stays empty
+    largest = int(np.diff(forest.tree_offsets).max()) + 1  # one slot stays empty
     return n_columns.bit_length() + 1 + largest.bit_length() <= 32
 
 
@@ -179,12 +180,12 @@ def thresholds_for(
 
 def _number_other_leaves(
     forest: Forest,
-    payload: NDArray[np.int64],
-    payload_node: NDArray[np.int64],
+    value_index: NDArray[np.int64],
+    value_node: NDArray[np.int64],
     share_leaves: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give payloads to the leaves of the trees that are not sliced."""
-    leaves = np.flatnonzero((forest.feature < 0) & (payload < 0))
+    """Give leaf value indices to the leaves of the trees that are not bitsliced."""
+    leaves = np.flatnonzero((forest.feature < 0) & (value_index < 0))
     if share_leaves:
         # Shared within a tree only, so that the values of one tree lie together.
         tree = np.searchsorted(forest.tree_offsets, leaves, side="right")
@@ -192,10 +193,10 @@ def _number_other_leaves(
         number, n_distinct = distinct_rows(np.column_stack([tree, values]))
     else:
         number, n_distinct = np.arange(len(leaves)), len(leaves)
-    payload[leaves] = len(payload_node) + number
+    value_index[leaves] = len(value_node) + number
     node_of = np.empty(n_distinct, dtype=np.int64)
     node_of[number] = leaves
-    return payload, np.concatenate([payload_node, node_of])
+    return value_index, np.concatenate([value_node, node_of])
 
 
 def _pack_nodes(
@@ -206,12 +207,12 @@ def _pack_nodes(
     kind: NDArray[np.uint8],
     category_set: NDArray[np.int64],
     weight: NDArray[np.float64],
-    payload: NDArray[np.int64],
+    value_index: NDArray[np.int64],
 ) -> Walk:
     """Put every node into two words: the threshold, and child, missing bit, column."""
-    place, root = place_nodes(forest.tree_offsets, forest.left, forest.right, weight)
+    slot, root = arrange_nodes(forest.tree_offsets, forest.left, forest.right, weight)
     sizes = np.diff(forest.tree_offsets)
-    where = place + np.repeat(root[:-1], sizes)
+    where = slot + np.repeat(root[:-1], sizes)
     column_bits = int(n_columns).bit_length()
     wide = threshold.dtype == np.float64
     unsigned, signed = (np.uint64, np.int64) if wide else (np.uint32, np.int32)
@@ -221,9 +222,9 @@ def _pack_nodes(
     numeric = inner & ~is_set
     words.view(threshold.dtype)[2 * where[numeric]] = threshold[numeric]
     words.view(signed)[2 * where[is_set]] = category_set[is_set]
-    words.view(signed)[2 * where[~inner]] = payload[~inner]
-    child = place.copy()  # a leaf is its own child
-    child[inner] = place[forest.left[inner]]
+    words.view(signed)[2 * where[~inner]] = value_index[~inner]
+    child = slot.copy()  # a leaf is its own child
+    child[inner] = slot[forest.left[inner]]
     missing_left = (kind & MISSING_LEFT).astype(np.int64)
     links = (child << (column_bits + 1)) | (missing_left << column_bits) | column
     words[2 * where + 1] = links.astype(unsigned)

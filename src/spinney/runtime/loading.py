@@ -1,8 +1,7 @@
 """Kernels that copy what a forest looks at from rows to where it is compared.
 
-The same rules as in `kernels` apply: validated, C-contiguous arrays, unsigned indices.
-`places` tells which rows of `X` are meant, one after another; with no entries at all
-they are the rows of `X` themselves.
+The same rules as in `walk_kernels` apply. `row_indices` tells which rows of `X` are
+meant; with no entries at all they are all rows of `X`.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from spinney.runtime.simd import EIGHT, turn_eight
 
 u = np.uint64
 
-# For `places`.
+# For `row_indices`.
 ALL_ROWS = np.empty(0, dtype=np.int64)
 
 
 @kernel
-def _place_of(places, r):
+def _row_at(row_indices, r):
     """Return where in `X` the row `r` is."""
-    return u(places[r]) if places.shape[0] > 0 else r
+    return u(row_indices[r]) if row_indices.shape[0] > 0 else r
 
 
 @kernel
@@ -42,7 +41,7 @@ def load_row(X, i, columns, rows, start):
 
 
 @kernel
-def load_rows(X, places, first, n_rows, columns, rows):
+def load_rows(X, row_indices, first, n_rows, columns, rows):
     """Copy the columns in use of some rows one after another, as `load_row` does.
 
     Returns whether there is a NaN among them.
@@ -50,7 +49,7 @@ def load_rows(X, places, first, n_rows, columns, rows):
     stride = columns.shape[0] + 1
     any_nan = False
     for r in range(n_rows):
-        i = _place_of(places, u(first + r))
+        i = _row_at(row_indices, u(first + r))
         any_nan |= load_row(X, i, columns, rows, r * stride)
     return any_nan
 
@@ -89,7 +88,7 @@ def find_windows(columns, n_features):
 
 @kernel
 def load_columns(
-    X, places, first, n_rows, columns, begins, members, start, values, targets
+    X, row_indices, first, n_rows, columns, begins, members, start, values, targets
 ):
     """Copy the columns in use of some rows, column after column.
 
@@ -97,7 +96,7 @@ def load_columns(
 
     Parameters
     ----------
-    X, places
+    X, row_indices
         All rows, and which are meant.
     first, n_rows : int
         Which of these to copy.
@@ -107,7 +106,7 @@ def load_columns(
         Of `find_windows`.
     start : ndarray of shape (n_columns + 1,), dtype=int64
         Where in `values` each column goes. There must be room for the next multiple of
-        eight rows, also at the last place, which is for columns not in use.
+        eight rows, also at the last entry, which is for columns not in use.
     values : ndarray, dtype of `X`
         Written to.
     targets : scratch of shape (n_windows * 8,), dtype=uint64
@@ -115,7 +114,7 @@ def load_columns(
     n_windows = begins.shape[0]
     if n_windows == 0:
         for r in range(u(n_rows)):
-            i = _place_of(places, u(first) + r)
+            i = _row_at(row_indices, u(first) + r)
             for c in range(columns.shape[0]):
                 values[u(start[c]) + r] = X[i, u(columns[c])]
         return
@@ -128,6 +127,6 @@ def load_columns(
         for k in range(u(EIGHT)):
             # Behind the last row it is taken again, for nobody to look at.
             which = u(first) + min(r + k, u(n_rows - 1))
-            row_begins[k] = _place_of(places, which) * width
+            row_begins[k] = _row_at(row_indices, which) * width
         for k in range(u(n_windows)):
             turn_eight(rows, row_begins, begins[k], values, targets, u(EIGHT) * k, r)

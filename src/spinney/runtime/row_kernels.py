@@ -1,8 +1,7 @@
 """Kernels that take one row at a time through eight trees at once, and early exits.
 
 For a few rows, or a single one, this is quicker than going tree by tree. The same
-rules as in `kernels` apply: validated, C-contiguous arrays, no fastmath, unsigned
-indices.
+rules as in `walk_kernels` apply.
 """
 
 from __future__ import annotations

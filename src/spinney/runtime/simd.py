@@ -1,4 +1,4 @@
-"""Operations on words of 64 rows, one bit for each, in the processor's vectors.
+"""SIMD operations on words of 64 rows, one bit for each row.
 
 Numba's loops cannot say these, but LLVM can: a comparison of two vectors is a vector of
 bits, and that is an integer; a vector is loaded and stored whole, so no test is needed
@@ -31,7 +31,7 @@ _function: Any = get_or_insert_function  # Numba does not tell its types
 def _pointer_to(
     context: Any, builder: Any, array_type: Any, array: Any, start: Any, vector: Any
 ) -> Any:
-    """Return where the element `start` of an array lies, as the place of a vector."""
+    """Return where the element `start` of an array lies, as a pointer to a vector."""
     data = context.make_array(array_type)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [start]), vector.as_pointer())
 
@@ -93,20 +93,20 @@ def _vectors(signature: Any, args: Any, context: Any, builder: Any) -> Any:
 def _mark(
     _context: Any,
     sets: Any,
-    place: Any,
+    slot: Any,
     planes: Any,
     plane: Any,
-    answers: Any,
-    answer: Any,
+    outcomes: Any,
+    outcome: Any,
 ) -> Any:
     index = types.uint64
-    signature = types.void(sets, index, planes, index, answers, index)
+    signature = types.void(sets, index, planes, index, outcomes, index)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         at = _vectors(signature, args, context, builder)
-        at_set, at_plane, at_answer = at(0, 1), at(2, 3), at(4, 5)
+        at_set, at_plane, at_outcome = at(0, 1), at(2, 3), at(4, 5)
         here = builder.load(at_set, align=8)
-        moved = builder.and_(here, builder.load(at_answer, align=8))
+        moved = builder.and_(here, builder.load(at_outcome, align=8))
         flipped = builder.xor(builder.load(at_plane, align=8), moved)
         builder.store(flipped, at_plane, align=8)
         return context.get_dummy_value()
@@ -118,18 +118,18 @@ def _mark(
 def _finish(
     _context: Any,
     sets: Any,
-    place: Any,
+    slot: Any,
     planes: Any,
     plane: Any,
     plane_below: Any,
-    answers: Any,
-    answer: Any,
-    answer_left: Any,
-    answer_right: Any,
+    outcomes: Any,
+    outcome: Any,
+    outcome_left: Any,
+    outcome_right: Any,
 ) -> Any:
     index = types.uint64
     signature = types.void(
-        sets, index, planes, index, index, answers, index, index, index
+        sets, index, planes, index, index, outcomes, index, index, index
     )
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -154,25 +154,25 @@ def _finish(
 def _keep(
     _context: Any,
     sets: Any,
-    place: Any,
+    slot: Any,
     planes: Any,
     plane: Any,
-    answers: Any,
-    answer: Any,
+    outcomes: Any,
+    outcome: Any,
     without: Any,
 ) -> Any:
     index = types.uint64
-    signature = types.void(sets, index, planes, index, answers, index, index)
+    signature = types.void(sets, index, planes, index, outcomes, index, index)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         at = _vectors(signature, args, context, builder)
-        at_set, at_plane, at_answer = at(0, 1), at(2, 3), at(4, 5)
+        at_set, at_plane, at_outcome = at(0, 1), at(2, 3), at(4, 5)
         vector = ir.VectorType(ir.IntType(WORD), STRIDE)
         one = builder.insert_element(ir.Constant(vector, ir.Undefined), args[6], ZERO)
         everywhere = ir.Constant(ir.VectorType(ir.IntType(32), STRIDE), [0] * STRIDE)
         without = builder.shuffle_vector(one, one, everywhere)
         here = builder.load(at_set, align=8)
-        moved = builder.and_(here, builder.load(at_answer, align=8))
+        moved = builder.and_(here, builder.load(at_outcome, align=8))
         flipped = builder.xor(builder.load(at_plane, align=8), moved)
         builder.store(flipped, at_plane, align=8)
         kept = builder.xor(builder.and_(here, without), moved)
@@ -190,17 +190,17 @@ def _split(
     new: Any,
     planes: Any,
     plane: Any,
-    answers: Any,
-    answer: Any,
+    outcomes: Any,
+    outcome: Any,
 ) -> Any:
     index = types.uint64
-    signature = types.void(sets, index, index, planes, index, answers, index)
+    signature = types.void(sets, index, index, planes, index, outcomes, index)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         at = _vectors(signature, args, context, builder)
-        at_old, at_new, at_plane, at_answer = at(0, 1), at(0, 2), at(3, 4), at(5, 6)
+        at_old, at_new, at_plane, at_outcome = at(0, 1), at(0, 2), at(3, 4), at(5, 6)
         here = builder.load(at_old, align=8)
-        moved = builder.and_(here, builder.load(at_answer, align=8))
+        moved = builder.and_(here, builder.load(at_outcome, align=8))
         flipped = builder.xor(builder.load(at_plane, align=8), moved)
         builder.store(flipped, at_plane, align=8)
         builder.store(moved, at_new, align=8)
@@ -339,9 +339,9 @@ def _turned(builder: Any, lines: list[Any]) -> list[Any]:
         for i in range(n):
             if not i & size:
                 pair = lines[i], lines[i | size]
-                for place, source in ((i, upper), (i | size, lower)):
+                for i_new, source in ((i, upper), (i | size, lower)):
                     mask = ir.Constant(ir.VectorType(ir.IntType(32), n), source)
-                    turned[place] = builder.shuffle_vector(*pair, mask)
+                    turned[i_new] = builder.shuffle_vector(*pair, mask)
         lines = turned
         size *= 2
     return lines
@@ -436,40 +436,40 @@ def _part(array: Any, start: Any) -> Any:
 
 
 def _plain_mark(
-    sets: Any, place: Any, planes: Any, plane: Any, answers: Any, answer: Any
+    sets: Any, slot: Any, planes: Any, plane: Any, outcomes: Any, outcome: Any
 ) -> None:
-    _part(planes, plane)[:] ^= _part(sets, place) & _part(answers, answer)
+    _part(planes, plane)[:] ^= _part(sets, slot) & _part(outcomes, outcome)
 
 
 def _plain_finish(
     sets: Any,
-    place: Any,
+    slot: Any,
     planes: Any,
     plane: Any,
     plane_below: Any,
-    answers: Any,
-    answer: Any,
-    answer_left: Any,
-    answer_right: Any,
+    outcomes: Any,
+    outcome: Any,
+    outcome_left: Any,
+    outcome_right: Any,
 ) -> None:
-    here = _part(sets, place)
-    moved = here & _part(answers, answer)
+    here = _part(sets, slot)
+    moved = here & _part(outcomes, outcome)
     _part(planes, plane)[:] ^= moved
-    below = (here ^ moved) & _part(answers, answer_left)
-    _part(planes, plane_below)[:] ^= below | moved & _part(answers, answer_right)
+    below = (here ^ moved) & _part(outcomes, outcome_left)
+    _part(planes, plane_below)[:] ^= below | moved & _part(outcomes, outcome_right)
 
 
 def _plain_keep(
     sets: Any,
-    place: Any,
+    slot: Any,
     planes: Any,
     plane: Any,
-    answers: Any,
-    answer: Any,
+    outcomes: Any,
+    outcome: Any,
     without: Any,
 ) -> None:
-    here = _part(sets, place)
-    moved = here & _part(answers, answer)
+    here = _part(sets, slot)
+    moved = here & _part(outcomes, outcome)
     _part(planes, plane)[:] ^= moved
     here[:] = (here & without) ^ moved
 
@@ -480,10 +480,10 @@ def _plain_split(
     new: Any,
     planes: Any,
     plane: Any,
-    answers: Any,
-    answer: Any,
+    outcomes: Any,
+    outcome: Any,
 ) -> None:
-    moved = _part(sets, old) & _part(answers, answer)
+    moved = _part(sets, old) & _part(outcomes, outcome)
     _part(planes, plane)[:] ^= moved
     _part(sets, new)[:] = moved
     _part(sets, old)[:] ^= moved
@@ -511,32 +511,32 @@ exceeding = _compare(missing_exceeds=False)
 exceeding_or_missing = _compare(missing_exceeds=True)
 
 # The rest takes arrays and where in them `STRIDE` words begin. In all ways to split,
-# rows of a set with a bit in the answer change their bit in the plane.
+# rows of a set with a bit in the outcome change their bit in the plane.
 #
-# (sets, place, planes, plane, answers, answer): that is all, the set is left alone.
-mark_words = _mark if _compiled else _plain_mark
+# (sets, slot, planes, plane, outcomes, outcome): that is all, the set is left alone.
+mark_rows = _mark if _compiled else _plain_mark
 
-# (sets, place, planes, plane, plane_below, answers, answer, answer_left, answer_right):
-# so do, in the plane below, those of them with a bit in the answer to the right, and
-# the others with a bit in the answer to the left. The set is left alone.
-finish_words = _finish if _compiled else _plain_finish
+# (sets, slot, planes, plane, plane_below, outcomes, outcome, outcome_left,
+# outcome_right): so do, in the plane below, those of them with a bit in the outcome to
+# the right, and the others with one in the outcome to the left. The set is left alone.
+finish_rows = _finish if _compiled else _plain_finish
 
-# (sets, place, planes, plane, answers, answer, without): with a word of ones the set
+# (sets, slot, planes, plane, outcomes, outcome, without): with a word of ones the set
 # becomes the others, with a word of zeros these rows.
-keep_words = _keep if _compiled else _plain_keep
+keep_rows = _keep if _compiled else _plain_keep
 
-# (sets, old, new, planes, plane, answers, answer): these rows leave the old set and
+# (sets, old, new, planes, plane, outcomes, outcome): these rows leave the old set and
 # become the new one.
-split_words = _split if _compiled else _plain_split
+split_rows = _split if _compiled else _plain_split
 
 # (words, source, target): the words from `source` are copied to `target`.
-copy_words = _copy if _compiled else _plain_copy
+copy_vector = _copy if _compiled else _plain_copy
 
 # (words, start): the words are going to be needed and had better be fetched.
-fetch_words = _fetch if _compiled else _plain_fetch
+prefetch = _fetch if _compiled else _plain_fetch
 
 # (sums, start, entries, first, second, third, fourth): two numbers from each of four
-# places are added to those from `start`, one after the other.
+# starts are added to those from `start`, one after the other.
 add_four_pairs = _add_four_pairs if _compiled else _plain_add_four_pairs
 
 # (planes, word, apart, codes, start, first): for the 64 rows of one word of each plane,

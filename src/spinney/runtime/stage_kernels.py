@@ -1,8 +1,9 @@
-"""A forest in stages, and the kernel that asks them one after another.
+"""A forest in stages, and the kernel that evaluates them one after another.
 
 A call from Python takes as long as a stage does for a hundred rows, because every array
 has to be taken out of its Python object. So the arrays of all stages lie one behind the
-other in the same ones, and one call asks all stages, each with its part of every array.
+other in the same ones, and one call evaluates all stages, each with its part of every
+array.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ NUMBERS = {int: "int", bool: "bool", np.uint64: "np.uint64"}
 
 
 class Stage(NamedTuple):
-    """The trees between two checks."""
+    """The trees between two exit points."""
 
     forms: Forms
     block: int  # rows per block
-    table: NDArray[np.floating]  # what each payload adds
+    table: NDArray[np.floating]  # what each leaf value index adds
     tree_output: NDArray[np.int64]  # the output that a tree adds to, -1 for all
 
 
@@ -58,7 +59,7 @@ def join_stages(stages: list[Stage]) -> Stages:
     walk = joined.forms.walk
     walk = walk._replace(
         threshold=walk.link.view(walk.threshold.dtype),
-        payload=walk.link.view(walk.payload.dtype),
+        value_index=walk.link.view(walk.value_index.dtype),
     )
     joined = joined._replace(forms=joined.forms._replace(walk=walk))
     fields = np.array([_fields(stage) for stage in stages])

@@ -162,7 +162,9 @@ class StagedEngine:
         self.forest = forest
         self.rule = rule
         self._ends = (float(positive_from), float(tolerance))
-        self._exit_arguments = ExitArguments(rule.checks, *rule.arrays, *self._ends)
+        self._exit_arguments = ExitArguments(
+            rule.checks, rule.kind, rule.bounds, rule.stops, *self._ends
+        )
         self._start = forest.base_score.astype(np.float64)
         self._steps = [0, *rule.checks.tolist(), forest.n_trees]
         self._stages: dict[type, Stages] = {}

@@ -100,8 +100,8 @@ def walk_levels(rows, stride, walk, root, n_levels, missing, active, n_active, n
 
 
 @kernel
-def walk_tree(rows, stride, n_rows, walk, tree, missing, active, node, payload):
-    """Write the payload at which each row ends in a tree of plain comparisons."""
+def walk_tree(rows, stride, n_rows, walk, tree, missing, active, node, value_index):
+    """Write the leaf value index at which each row ends; plain comparisons only."""
     two = u(2)
     root = walk.root[tree]
     depth = walk.depth[tree]
@@ -133,15 +133,15 @@ def walk_tree(rows, stride, n_rows, walk, tree, missing, active, node, payload):
             break
         n_levels = min(MORE_LEVELS, depth - level)
     for r in range(n_rows):
-        payload[r] = walk.payload[two * (root + u(node[r]))]
+        value_index[r] = walk.value_index[two * (root + u(node[r]))]
 
 
 @kernel
-def walk_special(rows, stride, n_rows, walk, categories, tree, payload):
-    """Write the payload at which each row ends in a tree with nodes of any kind."""
+def walk_special(rows, stride, n_rows, walk, categories, tree, value_index):
+    """Write the leaf value index at which each row ends; nodes of any kind."""
     one, two = u(1), u(2)
     root = walk.root[tree]
-    threshold, links, payloads = walk.threshold, walk.link, walk.payload
+    threshold, links, value_indices = walk.threshold, walk.link, walk.value_index
     kinds, shift, mask = walk.kind, walk.child_shift, walk.column_mask
     offsets, words, rule = categories.offsets, categories.words, categories.rule
     leaf_column = stride - one
@@ -153,7 +153,7 @@ def walk_special(rows, stride, n_rows, walk, categories, tree, payload):
         while column != leaf_column:
             start, end = 0, 0
             if kinds[node] & CATEGORICAL != 0:
-                which = payloads[two * node]
+                which = value_indices[two * node]
                 start, end = offsets[which], offsets[which + 1]
             right = goes_right(
                 rows[first + column],
@@ -167,4 +167,4 @@ def walk_special(rows, stride, n_rows, walk, categories, tree, payload):
             node = root + (link >> shift) + u(right)
             link = links[two * node + one]
             column = link & mask
-        payload[r] = payloads[two * node]
+        value_index[r] = value_indices[two * node]

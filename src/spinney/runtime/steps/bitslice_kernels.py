@@ -1,7 +1,7 @@
 """Kernels that find the leaves of small trees for many rows at once, and step to them.
 
 A small tree is a list of splits of sets of rows, one bit for each row
-(`spinney.runtime.bitslicing.Sliced`). To split them down to the leaves takes hardly
+(`spinney.runtime.bitslicing.Bitsliced`). To split them down to the leaves takes hardly
 longer than to walk one or two levels. So this is done when the first step of a tree is
 due; from then on a row has the code of its leaf, and a step only looks up what the
 nodes above that leaf add.
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.bitslice_kernels import payloads_of_planes
-from spinney.runtime.bitslicing import CATEGORICAL, MISSING_LEFT, Sliced
+from spinney.runtime.bitslice_kernels import value_indices_of_planes
+from spinney.runtime.bitslicing import CATEGORICAL, MISSING_LEFT, Bitsliced
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.layout import Categories, Walk
 from spinney.runtime.loading import find_windows, load_columns
@@ -26,7 +26,7 @@ from spinney.runtime.simd import (
     WORD,
     exceeding,
     exceeding_or_missing,
-    split_words,
+    split_rows,
 )
 from spinney.runtime.walk_kernels import goes_right
 
@@ -47,14 +47,14 @@ class LeafPaths(NamedTuple):
 
 
 @kernel
-def list_leaf_paths(walk: Walk, sliced: Sliced, paths: LeafPaths) -> None:
+def list_leaf_paths(walk: Walk, bitsliced: Bitsliced, paths: LeafPaths) -> None:
     """Write `LeafPaths`, in the order in which the splits of a tree are listed.
 
     Parameters
     ----------
     walk : Walk
         The trees.
-    sliced : Sliced
+    bitsliced : Bitsliced
         Their splits.
     paths : LeafPaths
         Overwritten, all but the offsets.
@@ -63,10 +63,10 @@ def list_leaf_paths(walk: Walk, sliced: Sliced, paths: LeafPaths) -> None:
     node, level, code = paths.node, paths.level, paths.code
     stack = np.empty((node.shape[0] + 1, 3), dtype=np.int64)
     for tree in range(walk.root.shape[0]):
-        if not sliced.is_sliced[tree]:
+        if not bitsliced.is_bitsliced[tree]:
             continue
         root = np.int64(walk.root[tree])
-        split = sliced.split_offsets[tree]
+        split = bitsliced.split_offsets[tree]
         i = paths.offsets[tree]
         stack[0] = 0
         height = 1
@@ -77,7 +77,9 @@ def list_leaf_paths(walk: Walk, sliced: Sliced, paths: LeafPaths) -> None:
             child = np.int64(u(link[2 * (root + at) + 1]) >> shift)
             if child != at:
                 # Rows that go left keep their code; the others are split first.
-                flips = (1 << sliced.split_plane[split]) | sliced.split_flips[split]
+                flips = (1 << bitsliced.split_plane[split]) | bitsliced.split_flips[
+                    split
+                ]
                 split += 1
                 code[i] = -1
                 for k in range(2):
@@ -107,13 +109,13 @@ def choose_bitsliced(
     costs, shared_costs
         Parts of `BitslicedTrees`.
     all_shared : float
-        What it costs to evaluate all shared questions.
+        What it costs to compare all shared conditions.
     level_cost : float
         What it costs to walk a level.
     is_bitsliced : ndarray of shape (n_trees,), dtype=bool
         Whether a tree is bitsliced. Updated.
     """
-    # Shared questions are evaluated once for all trees that are bitsliced together.
+    # Shared conditions are compared once for all trees that are bitsliced together.
     n_cheap = 0
     for t in range(after.shape[0]):
         is_due = after[t] > before[t] and not is_bitsliced[t]
@@ -168,21 +170,21 @@ def _evaluate_question(
     which: int,
     categories: Categories,
     n_words: int,
-    answers: Words,
+    outcomes: Words,
     start: int,
 ) -> None:
-    """Evaluate one question for all rows; a bit per row says "goes right".
+    """Compare one condition for all rows; a bit per row says "goes right".
 
-    The column begins at `first` in `values`; the words of answers are written to
-    `answers` from `start`.
+    The column begins at `first` in `values`; the outcomes are written to
+    `outcomes` from `start`.
     """
     if kind == MISSING_LEFT:
         for w in range(n_words):
-            answers[u(start + w)] = exceeding(values, u(first + WORD * w), threshold)
+            outcomes[u(start + w)] = exceeding(values, u(first + WORD * w), threshold)
     elif kind == 0:
         for w in range(n_words):
             word = exceeding_or_missing(values, u(first + WORD * w), threshold)
-            answers[u(start + w)] = word
+            outcomes[u(start + w)] = word
     else:
         words, rule = categories.words, categories.rule
         begin, end = 0, 0
@@ -194,7 +196,7 @@ def _evaluate_question(
                 x = values[first + WORD * w + r]
                 right = goes_right(x, threshold, kind, words, begin, end, rule)
                 word |= u(right) << u(r)
-            answers[u(start + w)] = word
+            outcomes[u(start + w)] = word
 
 
 @kernel
@@ -202,30 +204,30 @@ def _split_down(
     columns: NDArray[Any],
     n_words: int,
     tree: int,
-    sliced: Sliced,
+    bitsliced: Bitsliced,
     categories: Categories,
-    answers: Words,
-    is_answered: NDArray[np.bool_],
+    outcomes: Words,
+    is_compared: NDArray[np.bool_],
     sets: Words,
     planes: Words,
 ) -> None:
     """Split all rows down to the leaves; plane `k` gets bit `k` of their codes.
 
-    A question that other trees share is evaluated once, when it is first needed; the
-    answers to all others use the last slot of `answers`.
+    A condition that other trees share is compared once, when it is first needed; the
+    outcomes of all others use the last slot of `outcomes`.
     """
-    n_shared = sliced.n_shared
-    column, threshold = sliced.question_column, sliced.question_threshold
-    kind, which = sliced.question_kind, sliced.question_set
-    split_question, split_place = sliced.split_question, sliced.split_place
-    split_plane, split_flips = sliced.split_plane, sliced.split_flips
+    n_shared = bitsliced.n_shared
+    column, threshold = bitsliced.condition_column, bitsliced.condition_threshold
+    kind, which = bitsliced.condition_kind, bitsliced.condition_set
+    split_condition, split_slot = bitsliced.split_condition, bitsliced.split_slot
+    split_plane, split_flips = bitsliced.split_plane, bitsliced.split_flips
     values, width = columns.reshape(-1), columns.shape[1]
     planes[:] = u(0)
     sets[:n_words] = ~u(0)
-    for i in range(sliced.split_offsets[tree], sliced.split_offsets[tree + 1]):
-        q = split_question[i]
-        answer = min(q, n_shared) * n_words
-        if q >= n_shared or not is_answered[q]:
+    for i in range(bitsliced.split_offsets[tree], bitsliced.split_offsets[tree + 1]):
+        q = split_condition[i]
+        outcome = min(q, n_shared) * n_words
+        if q >= n_shared or not is_compared[q]:
             _evaluate_question(
                 values,
                 column[q] * width,
@@ -234,16 +236,16 @@ def _split_down(
                 which[q],
                 categories,
                 n_words,
-                answers,
-                answer,
+                outcomes,
+                outcome,
             )
-            is_answered[min(q, n_shared)] = True
-        old = u(split_place[i] * n_words)
+            is_compared[min(q, n_shared)] = True
+        old = u(split_slot[i] * n_words)
         new = old + u(n_words)
         plane = u(split_plane[i] * n_words)
         for w in range(u(0), u(n_words), u(STRIDE)):
-            split_words(  # type: ignore[call-arg]
-                sets, old + w, new + w, planes, plane + w, answers, u(answer) + w
+            split_rows(  # type: ignore[call-arg]
+                sets, old + w, new + w, planes, plane + w, outcomes, u(outcome) + w
             )
         flips = split_flips[i]
         k = 0
@@ -303,7 +305,7 @@ def _add_changes(
 @kernel
 def step_bitsliced(
     columns: NDArray[Any],
-    sliced: Sliced,
+    bitsliced: Bitsliced,
     categories: Categories,
     paths: LeafPaths,
     table: Counts,
@@ -312,7 +314,7 @@ def step_bitsliced(
     after: Counts,
     is_bitsliced: NDArray[np.bool_],
     is_known: NDArray[np.bool_],
-    answers: Words,
+    outcomes: Words,
     code: Codes,
     sums: Counts,
 ) -> None:
@@ -322,7 +324,7 @@ def step_bitsliced(
     ----------
     columns : ndarray of shape (n_columns + 1, n_words * 64)
         As `transpose_rows` writes them; `n_words` is a multiple of `STRIDE`.
-    sliced, categories
+    bitsliced, categories
         Parts of `Layout`.
     paths : LeafPaths
         The nodes above each leaf.
@@ -334,7 +336,7 @@ def step_bitsliced(
         Trees to step in; the others are left as they are.
     is_known : ndarray of shape (n_trees,), dtype=bool
         Whether the leaves of a tree are known. Updated.
-    answers : scratch of shape at least ((n_shared + 1) * n_words,), dtype=uint64
+    outcomes : scratch of shape at least ((n_shared + 1) * n_words,), dtype=uint64
     code : ndarray of shape (n_trees, n_rows), dtype=uint32
         The code of the leaf of each row, known or overwritten.
     sums : ndarray of shape (n_rows, n_classes)
@@ -343,30 +345,30 @@ def step_bitsliced(
     n_rows = sums.shape[0]
     n_values = table.shape[1]
     n_words = columns.shape[1] // WORD
-    is_answered = np.zeros(sliced.n_shared + 1, dtype=np.bool_)
-    sets = np.empty(sliced.n_places * n_words, dtype=np.uint64)
+    is_compared = np.zeros(bitsliced.n_shared + 1, dtype=np.bool_)
+    sets = np.empty(bitsliced.n_slots * n_words, dtype=np.uint64)
     planes = np.empty(16 * n_words, dtype=np.uint64)
     padded = np.empty(WORD * n_words, dtype=np.uint32)
-    change = np.empty(n_values << sliced.n_planes.max(), dtype=np.int64)
+    change = np.empty(n_values << bitsliced.n_planes.max(), dtype=np.int64)
     for tree in range(after.shape[0]):
         if not is_bitsliced[tree] or after[tree] == before[tree]:
             continue
         here = code[tree]
         if not is_known[tree]:
             is_known[tree] = True
-            n_planes = sliced.n_planes[tree]
+            n_planes = bitsliced.n_planes[tree]
             _split_down(
                 columns,
                 n_words,
                 tree,
-                sliced,
+                bitsliced,
                 categories,
-                answers,
-                is_answered,
+                outcomes,
+                is_compared,
                 sets,
                 planes[: n_words * (8 if n_planes <= 8 else 16)],
             )
-            payloads_of_planes(0, n_planes, n_words, n_words, planes, padded, 0)
+            value_indices_of_planes(0, n_planes, n_words, n_words, planes, padded, 0)
             here[:] = padded[:n_rows]
         _list_changes(paths, tree, before[tree], after[tree], table, change)
         _add_changes(change, n_values, output[tree], here, sums)

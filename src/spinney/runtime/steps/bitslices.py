@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.bitslicing import COST_LEVEL, COST_QUESTION, Sliced
+from spinney.runtime.bitslicing import COST_CONDITION, COST_LEVEL, Bitsliced
 from spinney.runtime.layout import Categories, Layout
 from spinney.runtime.steps.bitslice_kernels import (
     LeafPaths,
@@ -29,20 +29,22 @@ class BitslicedTrees(NamedTuple):
 
     Parameters
     ----------
-    sliced, categories
-        Parts of `Layout`.
+    splits : Bitsliced
+        The trees as lists of splits.
+    categories : Categories
+        Part of `Layout`.
     paths : LeafPaths
         The nodes above each leaf.
     leaf_level : ndarray of shape (n_codes_of_all_trees,), dtype=int64
-        The level of each leaf, by `Sliced.first_code` of its tree plus its code.
+        The level of each leaf, by `Bitsliced.first_code` of its tree plus its code.
     costs : ndarray of shape (n_trees,), dtype=float64
-        Nanoseconds per row to find the leaves, without shared questions; infinite for a
-        tree that is always walked.
+        Nanoseconds per row to find the leaves, without shared conditions; infinite for
+        a tree that is always walked.
     shared_costs : ndarray of shape (n_trees,), dtype=float64
-        Nanoseconds per row to evaluate the shared questions of one tree alone.
+        Nanoseconds per row to compare the shared conditions of one tree alone.
     """
 
-    sliced: Sliced
+    splits: Bitsliced
     categories: Categories
     paths: LeafPaths
     leaf_level: NDArray[np.int64]
@@ -52,29 +54,29 @@ class BitslicedTrees(NamedTuple):
     @classmethod
     def of_layout(cls, layout: Layout) -> BitslicedTrees:
         """Return the trees that a layout has in the form of splits."""
-        sliced = layout.sliced
-        n_splits = np.diff(sliced.split_offsets)
-        n_nodes = np.where(sliced.is_sliced, 2 * n_splits + 1, 0)
+        splits = layout.bitsliced
+        n_splits = np.diff(splits.split_offsets)
+        n_nodes = np.where(splits.is_bitsliced, 2 * n_splits + 1, 0)
         offsets = np.concatenate([[0], np.cumsum(n_nodes)])
         paths = LeafPaths(offsets, *np.empty((3, offsets[-1]), dtype=np.int64))
-        list_leaf_paths(layout.walk, sliced, paths)
+        list_leaf_paths(layout.walk, splits, paths)
         is_leaf = paths.code >= 0
         tree = np.repeat(np.arange(len(n_nodes)), n_nodes)[is_leaf]
-        number = sliced.first_code[tree] + paths.code[is_leaf]
+        number = splits.first_code[tree] + paths.code[is_leaf]
         leaf_level = np.zeros(number.max() + 1, dtype=np.int64)
         leaf_level[number] = paths.level[is_leaf]
-        is_shared = sliced.split_question < sliced.n_shared
+        is_shared = splits.split_condition < splits.n_shared
         of_split = np.repeat(np.arange(len(n_splits)), n_splits)
         n_shared = np.bincount(of_split, is_shared, minlength=len(n_splits))
         n_single = n_splits - n_shared
         costs = np.where(
-            sliced.is_sliced,
-            COST_BITSLICED_TREE + COST_SPLIT * n_splits + COST_QUESTION * n_single,
+            splits.is_bitsliced,
+            COST_BITSLICED_TREE + COST_SPLIT * n_splits + COST_CONDITION * n_single,
             np.inf,
         )
         categories = layout.categories
-        shared_costs = (COST_QUESTION * n_shared).astype(np.float64)
-        return cls(sliced, categories, paths, leaf_level, costs, shared_costs)
+        shared_costs = (COST_CONDITION * n_shared).astype(np.float64)
+        return cls(splits, categories, paths, leaf_level, costs, shared_costs)
 
     def choose(
         self,
@@ -109,7 +111,7 @@ class BitslicedTrees(NamedTuple):
             after,
             self.costs,
             self.shared_costs,
-            COST_QUESTION * self.sliced.n_shared,
+            COST_CONDITION * self.splits.n_shared,
             COST_LEVEL * in_use,
             is_bitsliced,
         )

@@ -133,7 +133,7 @@ def _walk_special(
     """Take all rows some levels further down a tree with nodes of any kind."""
     one, two = u(1), u(2)
     root = walk.root[tree]
-    threshold, links, payloads = walk.threshold, walk.link, walk.payload
+    threshold, links, value_indices = walk.threshold, walk.link, walk.value_index
     kinds, shift, mask = walk.kind, walk.child_shift, walk.column_mask
     offsets, words, rule = categories.offsets, categories.words, categories.rule
     leaf_column = stride - one
@@ -146,7 +146,7 @@ def _walk_special(
                 break
             start, end = 0, 0
             if kinds[here] & CATEGORICAL != 0:
-                which = payloads[two * here]
+                which = value_indices[two * here]
                 start, end = offsets[which], offsets[which + 1]
             right = goes_right(
                 rows[r * stride + column],
@@ -282,7 +282,7 @@ def step_row(
     row: NDArray[Any],
     threshold: NDArray[Any],
     link: NDArray[Any],
-    payload: NDArray[Any],
+    value_index: NDArray[Any],
     kind: NDArray[np.uint8],
     root: NDArray[np.uint64],
     depth: Counts,
@@ -306,8 +306,10 @@ def step_row(
     ----------
     row : ndarray of shape (n_columns + 1,)
         A row as `load_rows` writes it.
-    threshold, link, payload, kind, root, depth, child_shift, column_mask, is_special
+    threshold, link, value_index, kind, root, depth, child_shift, column_mask
         `Walk`, field by field: to hand over a tuple of arrays takes longer than a step.
+    is_special : bool
+        The last field of it.
     set_offsets, set_words, rule
         `Categories`.
     table, output
@@ -325,7 +327,7 @@ def step_row(
     walk = Walk(
         threshold,
         link,
-        payload,
+        value_index,
         kind,
         root,
         depth,
