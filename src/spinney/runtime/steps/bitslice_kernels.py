@@ -16,19 +16,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.bitslice_kernels import value_indices_of_planes
-from spinney.runtime.bitslicing import CATEGORICAL, MISSING_LEFT, Bitsliced
+from spinney.runtime.bitslice_kernels import (
+    compare,
+    compare_special,
+    value_indices_of_planes,
+)
+from spinney.runtime.bitslicing import MISSING_LEFT, Bitsliced
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.layout import Categories, Walk
 from spinney.runtime.loading import find_windows, load_columns
 from spinney.runtime.simd import (
     STRIDE,
     WORD,
-    exceeding,
-    exceeding_or_missing,
     split_rows,
 )
-from spinney.runtime.walk_kernels import goes_right
 
 u = np.uint64
 
@@ -162,44 +163,6 @@ def transpose_rows(rows: NDArray[Any], columns: NDArray[Any]) -> None:
 
 
 @kernel
-def _evaluate_question(
-    values: NDArray[Any],
-    first: int,
-    threshold: Any,
-    kind: int,
-    which: int,
-    categories: Categories,
-    n_words: int,
-    outcomes: Words,
-    start: int,
-) -> None:
-    """Compare one condition for all rows; a bit per row says "goes right".
-
-    The column begins at `first` in `values`; the outcomes are written to
-    `outcomes` from `start`.
-    """
-    if kind == MISSING_LEFT:
-        for w in range(n_words):
-            outcomes[u(start + w)] = exceeding(values, u(first + WORD * w), threshold)
-    elif kind == 0:
-        for w in range(n_words):
-            word = exceeding_or_missing(values, u(first + WORD * w), threshold)
-            outcomes[u(start + w)] = word
-    else:
-        words, rule = categories.words, categories.rule
-        begin, end = 0, 0
-        if kind & CATEGORICAL != 0:
-            begin, end = categories.offsets[which], categories.offsets[which + 1]
-        for w in range(n_words):
-            word = u(0)
-            for r in range(WORD):
-                x = values[first + WORD * w + r]
-                right = goes_right(x, threshold, kind, words, begin, end, rule)
-                word |= u(right) << u(r)
-            outcomes[u(start + w)] = word
-
-
-@kernel
 def _split_down(
     columns: NDArray[Any],
     n_words: int,
@@ -228,17 +191,23 @@ def _split_down(
         q = split_condition[i]
         outcome = min(q, n_shared) * n_words
         if q >= n_shared or not is_compared[q]:
-            _evaluate_question(
-                values,
-                column[q] * width,
-                threshold[q],
-                kind[q],
-                which[q],
-                categories,
-                n_words,
-                outcomes,
-                outcome,
-            )
+            first = column[q] * width
+            if kind[q] <= MISSING_LEFT:
+                compare(
+                    values, first, threshold[q], kind[q], n_words, outcomes, outcome
+                )
+            else:
+                compare_special(
+                    values,
+                    first,
+                    threshold[q],
+                    kind[q],
+                    which[q],
+                    categories,
+                    n_words,
+                    outcomes,
+                    outcome,
+                )
             is_compared[min(q, n_shared)] = True
         old = u(split_slot[i] * n_words)
         new = old + u(n_words)
