@@ -262,10 +262,12 @@ def bitslice_tree(
         Of `Schedule`.
     n_planes : int
         Number of bits of a code.
+    n_words : int
+        Words in use.
     words : int
-        Words of a set, a plane or an outcome; `n_words` of them are in use.
+        Words that a set, a plane or the outcomes of a condition have room for.
     outcomes : ndarray of shape ((n_conditions + 1) * words,), dtype=uint64
-        To all conditions.
+        Of all conditions.
     sets : scratch of shape (n_slots * words,), dtype=uint64
     planes : ndarray of shape (16 * words,), dtype=uint64
         Overwritten: plane `k` has bit `k` of the code of every row.
