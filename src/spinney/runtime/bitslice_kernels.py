@@ -78,7 +78,7 @@ def make_scratch(n_conditions, n_slots, words):
 
 
 @kernel
-def _compare(values, first, threshold, kind, n_words, outcomes, start):
+def compare(values, first, threshold, kind, n_words, outcomes, start):
     """Compare a column of a block with a threshold; a bit per row says "goes right".
 
     The column begins at `first` in `values`; the words of outcomes are written to
@@ -95,7 +95,7 @@ def _compare(values, first, threshold, kind, n_words, outcomes, start):
 
 
 @kernel
-def _compare_special(
+def compare_special(
     values, first, threshold, kind, which, categories, n_words, outcomes, start
 ):
     """Do the same for conditions beyond a plain comparison."""
@@ -127,9 +127,9 @@ def compare_others(
     for q in range(schedule.chain_offsets[-1], column.shape[0]):
         first, target = start[column[q]], slot[q] * words + first_word
         if kind[q] <= MISSING_LEFT:
-            _compare(values, first, threshold[q], kind[q], n_words, outcomes, target)
+            compare(values, first, threshold[q], kind[q], n_words, outcomes, target)
         else:
-            _compare_special(
+            compare_special(
                 values,
                 first,
                 threshold[q],
@@ -262,10 +262,12 @@ def bitslice_tree(
         Of `Schedule`.
     n_planes : int
         Number of bits of a code.
+    n_words : int
+        Words in use.
     words : int
-        Words of a set, a plane or an outcome; `n_words` of them are in use.
+        Words that a set, a plane or the outcomes of a condition have room for.
     outcomes : ndarray of shape ((n_conditions + 1) * words,), dtype=uint64
-        To all conditions.
+        Of all conditions.
     sets : scratch of shape (n_slots * words,), dtype=uint64
     planes : ndarray of shape (16 * words,), dtype=uint64
         Overwritten: plane `k` has bit `k` of the code of every row.

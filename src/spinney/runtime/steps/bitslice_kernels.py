@@ -16,19 +16,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.bitslice_kernels import value_indices_of_planes
-from spinney.runtime.bitslicing import CATEGORICAL, MISSING_LEFT, Bitsliced
+from spinney.runtime.bitslice_kernels import (
+    compare,
+    compare_special,
+    value_indices_of_planes,
+)
+from spinney.runtime.bitslicing import MISSING_LEFT, Bitsliced
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.layout import Categories, Walk
 from spinney.runtime.loading import find_windows, load_columns
 from spinney.runtime.simd import (
     STRIDE,
     WORD,
-    exceeding,
-    exceeding_or_missing,
     split_rows,
 )
-from spinney.runtime.walk_kernels import goes_right
 
 u = np.uint64
 
@@ -109,13 +110,13 @@ def choose_bitsliced(
     costs, shared_costs
         Parts of `BitslicedTrees`.
     all_shared : float
-        What it costs to evaluate all shared conditions.
+        What it costs to compare all shared conditions.
     level_cost : float
         What it costs to walk a level.
     is_bitsliced : ndarray of shape (n_trees,), dtype=bool
         Whether a tree is bitsliced. Updated.
     """
-    # Shared conditions are evaluated once for all trees that are bitsliced together.
+    # Shared conditions are compared once for all trees that are bitsliced together.
     n_cheap = 0
     for t in range(after.shape[0]):
         is_due = after[t] > before[t] and not is_bitsliced[t]
@@ -162,59 +163,21 @@ def transpose_rows(rows: NDArray[Any], columns: NDArray[Any]) -> None:
 
 
 @kernel
-def _evaluate_condition(
-    values: NDArray[Any],
-    first: int,
-    threshold: Any,
-    kind: int,
-    which: int,
-    categories: Categories,
-    n_words: int,
-    answers: Words,
-    start: int,
-) -> None:
-    """Evaluate one condition for all rows; a bit per row says "goes right".
-
-    The column begins at `first` in `values`; the words of answers are written to
-    `answers` from `start`.
-    """
-    if kind == MISSING_LEFT:
-        for w in range(n_words):
-            answers[u(start + w)] = exceeding(values, u(first + WORD * w), threshold)
-    elif kind == 0:
-        for w in range(n_words):
-            word = exceeding_or_missing(values, u(first + WORD * w), threshold)
-            answers[u(start + w)] = word
-    else:
-        words, rule = categories.words, categories.rule
-        begin, end = 0, 0
-        if kind & CATEGORICAL != 0:
-            begin, end = categories.offsets[which], categories.offsets[which + 1]
-        for w in range(n_words):
-            word = u(0)
-            for r in range(WORD):
-                x = values[first + WORD * w + r]
-                right = goes_right(x, threshold, kind, words, begin, end, rule)
-                word |= u(right) << u(r)
-            answers[u(start + w)] = word
-
-
-@kernel
 def _split_down(
     columns: NDArray[Any],
     n_words: int,
     tree: int,
     bitsliced: Bitsliced,
     categories: Categories,
-    answers: Words,
-    is_answered: NDArray[np.bool_],
+    outcomes: Words,
+    is_compared: NDArray[np.bool_],
     sets: Words,
     planes: Words,
 ) -> None:
     """Split all rows down to the leaves; plane `k` gets bit `k` of their codes.
 
-    A condition that other trees share is evaluated once, when it is first needed; the
-    answers to all others use the last slot of `answers`.
+    A condition that other trees share is compared once, when it is first needed; the
+    outcomes of all others use the last slot of `outcomes`.
     """
     n_shared = bitsliced.n_shared
     column, threshold = bitsliced.condition_column, bitsliced.condition_threshold
@@ -226,26 +189,32 @@ def _split_down(
     sets[:n_words] = ~u(0)
     for i in range(bitsliced.split_offsets[tree], bitsliced.split_offsets[tree + 1]):
         q = split_condition[i]
-        answer = min(q, n_shared) * n_words
-        if q >= n_shared or not is_answered[q]:
-            _evaluate_condition(
-                values,
-                column[q] * width,
-                threshold[q],
-                kind[q],
-                which[q],
-                categories,
-                n_words,
-                answers,
-                answer,
-            )
-            is_answered[min(q, n_shared)] = True
+        outcome = min(q, n_shared) * n_words
+        if q >= n_shared or not is_compared[q]:
+            first = column[q] * width
+            if kind[q] <= MISSING_LEFT:
+                compare(
+                    values, first, threshold[q], kind[q], n_words, outcomes, outcome
+                )
+            else:
+                compare_special(
+                    values,
+                    first,
+                    threshold[q],
+                    kind[q],
+                    which[q],
+                    categories,
+                    n_words,
+                    outcomes,
+                    outcome,
+                )
+            is_compared[min(q, n_shared)] = True
         old = u(split_slot[i] * n_words)
         new = old + u(n_words)
         plane = u(split_plane[i] * n_words)
         for w in range(u(0), u(n_words), u(STRIDE)):
             split_rows(  # type: ignore[call-arg]
-                sets, old + w, new + w, planes, plane + w, answers, u(answer) + w
+                sets, old + w, new + w, planes, plane + w, outcomes, u(outcome) + w
             )
         flips = split_flips[i]
         k = 0
@@ -314,7 +283,7 @@ def step_bitsliced(
     after: Counts,
     is_bitsliced: NDArray[np.bool_],
     is_known: NDArray[np.bool_],
-    answers: Words,
+    outcomes: Words,
     code: Codes,
     sums: Counts,
 ) -> None:
@@ -336,7 +305,7 @@ def step_bitsliced(
         Trees to step in; the others are left as they are.
     is_known : ndarray of shape (n_trees,), dtype=bool
         Whether the leaves of a tree are known. Updated.
-    answers : scratch of shape at least ((n_shared + 1) * n_words,), dtype=uint64
+    outcomes : scratch of shape at least ((n_shared + 1) * n_words,), dtype=uint64
     code : ndarray of shape (n_trees, n_rows), dtype=uint32
         The code of the leaf of each row, known or overwritten.
     sums : ndarray of shape (n_rows, n_classes)
@@ -345,7 +314,7 @@ def step_bitsliced(
     n_rows = sums.shape[0]
     n_values = table.shape[1]
     n_words = columns.shape[1] // WORD
-    is_answered = np.zeros(bitsliced.n_shared + 1, dtype=np.bool_)
+    is_compared = np.zeros(bitsliced.n_shared + 1, dtype=np.bool_)
     sets = np.empty(bitsliced.n_slots * n_words, dtype=np.uint64)
     planes = np.empty(16 * n_words, dtype=np.uint64)
     padded = np.empty(WORD * n_words, dtype=np.uint32)
@@ -363,8 +332,8 @@ def step_bitsliced(
                 tree,
                 bitsliced,
                 categories,
-                answers,
-                is_answered,
+                outcomes,
+                is_compared,
                 sets,
                 planes[: n_words * (8 if n_planes <= 8 else 16)],
             )

@@ -29,8 +29,10 @@ class BitslicedTrees(NamedTuple):
 
     Parameters
     ----------
-    bitsliced, categories
-        Parts of `Layout`.
+    splits : Bitsliced
+        The trees as lists of splits.
+    categories : Categories
+        Part of `Layout`.
     paths : LeafPaths
         The nodes above each leaf.
     leaf_level : ndarray of shape (n_codes_of_all_trees,), dtype=int64
@@ -39,10 +41,10 @@ class BitslicedTrees(NamedTuple):
         Nanoseconds per row to find the leaves, without shared conditions; infinite for
         a tree that is always walked.
     shared_costs : ndarray of shape (n_trees,), dtype=float64
-        Nanoseconds per row to evaluate the shared conditions of one tree alone.
+        Nanoseconds per row to compare the shared conditions of one tree alone.
     """
 
-    bitsliced: Bitsliced
+    splits: Bitsliced
     categories: Categories
     paths: LeafPaths
     leaf_level: NDArray[np.int64]
@@ -52,29 +54,29 @@ class BitslicedTrees(NamedTuple):
     @classmethod
     def of_layout(cls, layout: Layout) -> BitslicedTrees:
         """Return the trees that a layout has in the form of splits."""
-        bitsliced = layout.bitsliced
-        n_splits = np.diff(bitsliced.split_offsets)
-        n_nodes = np.where(bitsliced.is_bitsliced, 2 * n_splits + 1, 0)
+        splits = layout.bitsliced
+        n_splits = np.diff(splits.split_offsets)
+        n_nodes = np.where(splits.is_bitsliced, 2 * n_splits + 1, 0)
         offsets = np.concatenate([[0], np.cumsum(n_nodes)])
         paths = LeafPaths(offsets, *np.empty((3, offsets[-1]), dtype=np.int64))
-        list_leaf_paths(layout.walk, bitsliced, paths)
+        list_leaf_paths(layout.walk, splits, paths)
         is_leaf = paths.code >= 0
         tree = np.repeat(np.arange(len(n_nodes)), n_nodes)[is_leaf]
-        number = bitsliced.first_code[tree] + paths.code[is_leaf]
+        number = splits.first_code[tree] + paths.code[is_leaf]
         leaf_level = np.zeros(number.max() + 1, dtype=np.int64)
         leaf_level[number] = paths.level[is_leaf]
-        is_shared = bitsliced.split_condition < bitsliced.n_shared
+        is_shared = splits.split_condition < splits.n_shared
         of_split = np.repeat(np.arange(len(n_splits)), n_splits)
         n_shared = np.bincount(of_split, is_shared, minlength=len(n_splits))
         n_single = n_splits - n_shared
         costs = np.where(
-            bitsliced.is_bitsliced,
+            splits.is_bitsliced,
             COST_BITSLICED_TREE + COST_SPLIT * n_splits + COST_CONDITION * n_single,
             np.inf,
         )
         categories = layout.categories
         shared_costs = (COST_CONDITION * n_shared).astype(np.float64)
-        return cls(bitsliced, categories, paths, leaf_level, costs, shared_costs)
+        return cls(splits, categories, paths, leaf_level, costs, shared_costs)
 
     def choose(
         self,
@@ -109,7 +111,7 @@ class BitslicedTrees(NamedTuple):
             after,
             self.costs,
             self.shared_costs,
-            COST_CONDITION * self.bitsliced.n_shared,
+            COST_CONDITION * self.splits.n_shared,
             COST_LEVEL * in_use,
             is_bitsliced,
         )

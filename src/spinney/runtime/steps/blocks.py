@@ -14,7 +14,7 @@ class Memory(NamedTuple):
 
     rows: NDArray[np.floating]
     columns: NDArray[np.floating]  # empty: no tree can be bitsliced
-    answers: NDArray[np.uint64]
+    outcomes: NDArray[np.uint64]
     position: NDArray[np.uint32]
     sums: NDArray[np.int64]
 
@@ -33,7 +33,7 @@ class Block:
         Whether there may be a NaN among them.
     columns : ndarray of shape (n_columns + 1, n_padded_rows) or None
         Memory for the same, column by column; None if no tree is to be bitsliced.
-    answers : ndarray, dtype=uint64
+    outcomes : ndarray, dtype=uint64
         Scratch for bitslicing.
     position : ndarray of shape (n_trees, n_rows), dtype=uint32
         Node of each row in each tree that has been stepped in, counted from the root;
@@ -56,7 +56,7 @@ class Block:
     rows: NDArray[np.floating]
     missing: bool
     columns: NDArray[np.floating] | None
-    answers: NDArray[np.uint64]
+    outcomes: NDArray[np.uint64]
     position: NDArray[np.uint32]
     sums: NDArray[np.int64]
     levels: NDArray[np.int64]

@@ -158,14 +158,14 @@ class StepEngine:
         """
         n_columns = len(self.forest.engine.layout(dtype.type).columns) + 1
         trees = self.bitsliced(dtype.type)
-        n_padded = n_answers = 0
+        n_padded = n_outcomes = 0
         if can_bitslice and trees is not None and n_rows >= MIN_BLOCK_ROWS:
             n_padded = padded(n_rows)
-            n_answers = n_padded // WORD * (trees.bitsliced.n_shared + 1)
+            n_outcomes = n_padded // WORD * (trees.splits.n_shared + 1)
         return Memory(
             np.empty((n_rows, n_columns), dtype=dtype),
             np.empty(n_padded * n_columns, dtype=dtype),
-            np.empty(n_answers, dtype=np.uint64),
+            np.empty(n_outcomes, dtype=np.uint64),
             np.empty(n_rows * self.forest.n_trees, dtype=np.uint32),
             np.empty((n_rows, self.class_sums.n_classes), dtype=np.int64),
         )
@@ -213,7 +213,7 @@ class StepEngine:
             loaded,
             bool(missing),
             columns,
-            memory.answers,
+            memory.outcomes,
             position,
             sums,
             np.zeros(n_trees, dtype=np.int64),
@@ -268,7 +268,7 @@ class StepEngine:
         if n_new and not block.is_transposed:
             transpose_rows(block.rows, block.columns)
             block.is_transposed = True
-        # All conditions are evaluated at once if most trees are about to be bitsliced.
+        # All conditions are compared at once if most trees are about to be bitsliced.
         if 2 * n_new > len(block.is_known):
             is_new = block.is_bitsliced & ~block.is_known & (after > before)
             forms = self.forest.engine.layout(dtype).forms
@@ -278,7 +278,7 @@ class StepEngine:
         if n_bitsliced:
             step_bitsliced(
                 block.columns,
-                bitsliced.bitsliced,
+                bitsliced.splits,
                 bitsliced.categories,
                 bitsliced.paths,
                 trees.table,
@@ -287,7 +287,7 @@ class StepEngine:
                 after,
                 block.is_bitsliced,
                 block.is_known,
-                block.answers,
+                block.outcomes,
                 block.position,
                 block.sums,
             )
@@ -368,7 +368,7 @@ class StepEngine:
         at_leaves = (column == block.rows.shape[1] - 1).all(axis=0)
         if bitsliced is not None:
             code = block.position[np.ix_(block.is_bitsliced, rows)]
-            first = bitsliced.bitsliced.first_code[block.is_bitsliced, None]
+            first = bitsliced.splits.first_code[block.is_bitsliced, None]
             level = bitsliced.leaf_level[first + code]
             at_leaves &= (level <= block.levels[block.is_bitsliced, None]).all(axis=0)
         return at_leaves

@@ -23,6 +23,9 @@ u = np.uint64
 Counts = NDArray[np.int64]
 Positions = NDArray[np.uint32]
 
+# So few levels are walked one after another: eight rows at a time do not pay for them.
+FEW_LEVELS = 2
+
 # Levels walked by all rows before those that have reached a leaf are left out, and
 # levels walked between looking for such rows.
 FIRST_LEVELS = 12
@@ -81,14 +84,14 @@ def _walk_plain(
     root = walk.root[tree]
     shift, mask = walk.child_shift, walk.column_mask
     link = walk.link[two * root :]
-    if n_levels == 1:
-        # Eight rows at a time do not pay for a single level.
+    if n_levels <= FEW_LEVELS:
         threshold = walk.threshold[two * root :]
-        for r in range(u(node.shape[0])):
-            i = u(node[r])
-            node[r] = next_node(
-                rows, r * stride, missing, threshold, link, i, shift, mask
-            )
+        for _ in range(n_levels):
+            for r in range(u(node.shape[0])):
+                i = u(node[r])
+                node[r] = next_node(
+                    rows, r * stride, missing, threshold, link, i, shift, mask
+                )
         return
     n_active: int = node.shape[0]
     members = everyone
@@ -305,8 +308,8 @@ def step_row(
         A row as `load_rows` writes it.
     threshold, link, value_index, kind, root, depth, child_shift, column_mask
         `Walk`, field by field: to hand over a tuple of arrays takes longer than a step.
-    is_special
-        The last field of `Walk`.
+    is_special : bool
+        The last field of it.
     set_offsets, set_words, rule
         `Categories`.
     table, output
