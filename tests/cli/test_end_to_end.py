@@ -201,11 +201,12 @@ def refused(run, work, words, complaint):
 
 
 # The command with a signal that comes as soon as the first answers were written. Sent
-# from outside it comes too late on a busy machine.
+# from outside it may come too late on a busy machine.
 INTERRUPTED = """
 import os, signal
 from spinney.cli import answers, main
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs
 write = answers.write_atomically
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import pickle
 
-import numba
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -28,9 +27,6 @@ from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.pruning import FeatureCostPruner
 
 pytest.importorskip("ortools")
-pytestmark = pytest.mark.skipif(
-    bool(numba.config.DISABLE_JIT), reason="the kernels have tests of their own"
-)
 
 
 @parametrize_with_checks(
