@@ -73,5 +73,5 @@ def test_a_bad_tail_is_refused(tail):
 
 @pytest.mark.parametrize("baseline", [full_vote, certain_only])
 def test_bad_sizes_are_refused(baseline):
-    with pytest.raises(ValueError, match="n_voters must be an integer at least 1"):
+    with pytest.raises(ValueError, match="n_voters must be an integer of at least 1"):
         baseline(0)

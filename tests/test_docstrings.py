@@ -127,8 +127,8 @@ def test_docstring_tells_what_the_signature_takes(label):
 
 
 def test_public_names_are_among_those_checked():
-    assert "spinney.forest.Forest" in THINGS
-    assert "spinney.forest.Forest.predict" in THINGS
+    assert "spinney.forest.forest.Forest" in THINGS
+    assert "spinney.forest.forest.Forest.predict" in THINGS
     assert "spinney.readers.dispatch.read_model" in THINGS
 
 

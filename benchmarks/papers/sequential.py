@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from spinney.sequential.baselines import schwing
 
 import spinney
 from benchmarks import data
 from benchmarks.papers import page
 from benchmarks.papers.drawing import draw_votes, save_figure, start_drawing
+from benchmarks.papers.sequential_baselines import schwing
 from spinney import StoppingStrategy
 
 N_TREES = 101

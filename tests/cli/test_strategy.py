@@ -86,9 +86,12 @@ def test_long_lists_of_states_are_cut(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("-n", "0"), "n_voters must be at least 1, got 0"),
+        (("-n", "0"), "n_voters must be an integer of at least 1, got 0"),
         (("-n", "5", "--max-disagreement", "1.5"), "must be in [0, 1), got 1.5"),
-        (("-n", "5", "--min-votes", "9"), "min_votes must be from 0 to 5, got 9"),
+        (
+            ("-n", "5", "--min-votes", "9"),
+            "min_votes must be an integer from 0 to 5, got 9",
+        ),
         (("-n", "5", "--out", "missing-folder/x.json"), "no directory"),
     ],
 )

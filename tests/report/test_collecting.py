@@ -92,8 +92,8 @@ def test_disagreement_and_errors_are_those_against_the_model_and_the_truth(kind)
 def test_rows_stop_where_the_reported_bounds_say(kind):
     classifier, _, X, _ = fitted(kind)
     stopping = reported(kind)["stopping"]
-    counting = "votes" if kind == "hard votes" else "scores"
-    scoring = scoring_forest(classifier.forest_, counting)
+    voting = "hard" if kind == "hard votes" else "soft"
+    scoring = scoring_forest(classifier.forest_, voting)
     partial = np.full(len(X), scoring.base_score[0])
     said = scoring.scores(X).reshape(len(X), -1)[:, classifier.order_]
     evaluated = np.full(len(X), len(classifier.order_))
@@ -106,7 +106,7 @@ def test_rows_stop_where_the_reported_bounds_say(kind):
         here = sums[:, step - 1]
         low = -np.inf if lower is None else lower
         high = np.inf if upper is None else upper
-        if counting == "votes":
+        if voting == "hard":
             stops = (here <= low) | (here >= high)
         else:
             stops = (here < low) | (here > high)

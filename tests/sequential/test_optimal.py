@@ -441,10 +441,10 @@ def test_progress_is_told_until_the_gap_is_closed():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0, 0.1), "n_voters must be an integer at least 1, got 0"),
-        ((-3, 0.1), "n_voters must be an integer at least 1, got -3"),
-        ((3.5, 0.1), "n_voters must be an integer at least 1, got 3.5"),
-        (("3", 0.1), "n_voters must be an integer at least 1, got '3'"),
+        ((0, 0.1), "n_voters must be an integer of at least 1, got 0"),
+        ((-3, 0.1), "n_voters must be an integer of at least 1, got -3"),
+        ((3.5, 0.1), "n_voters must be an integer of at least 1, got 3.5"),
+        (("3", 0.1), "n_voters must be an integer of at least 1, got '3'"),
         ((True, 0.1), "n_voters must be an integer"),
         ((3, -0.1), r"max_disagreement must be in \[0, 1\), got -0.1"),
         ((3, 1.0), r"max_disagreement must be in \[0, 1\), got 1.0. It is a share"),

@@ -79,7 +79,7 @@ def check_count(
     hint : str, default=""
         What to do, for the message.
     """
-    wanted = f"at least {least}" if most is None else f"from {least} to {most}"
+    wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_integer or value < least or (most is not None and value > most):
         msg = f"{name} must be an integer {wanted}, got {value!r}. {hint}".rstrip()

@@ -232,6 +232,17 @@ def _certificate(n_events: int, n_rows: int, confidence: float) -> Certificate:
 
 
 def check_n_rows(name: str, value: Any, most: int | None) -> int:
+    """Return a number of rows as an int, or raise.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls it.
+    value : int
+        What was passed.
+    most : int or None
+        The largest number allowed, if there is one.
+    """
     wanted = "an integer, 0 or more" if most is None else f"an integer from 0 to {most}"
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     number = int(value) if is_integer else -1

@@ -1,6 +1,19 @@
 """The one neutral representation of a trained ensemble.
 
 Readers make a `Forest` from a foreign model; everything else only sees a `Forest`.
+
+Inner nodes have a value too. No prediction of the whole ensemble uses it, but whoever
+stops half-way down a tree needs an answer there. Where a library keeps none, or keeps
+one on another scale, the reader puts the mean of the leaves below, weighted by their
+training rows.
+
+How a raw score becomes a label differs between libraries: a score above zero, a score
+of at least zero, a probability above one half, the larger of two rounded probabilities.
+All of these are steps of the raw score, so a forest stores one number,
+`decision_threshold`: the smallest raw score that means the second class. Where a
+library decides by probability, the reader finds it by bisection over the floating-point
+numbers themselves (`links.smallest_positive_score`), with the library's own rule as the
+judge.
 """
 
 from __future__ import annotations

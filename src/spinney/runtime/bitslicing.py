@@ -9,6 +9,19 @@ A column with many conditions is a *chain*: its thresholds are sorted, and a row
 exceeds one of them exceeds all before it. So each row only has to be ranked among them,
 and the outcomes of one condition are those of the condition before it, less the rows
 whose value lies between the two thresholds.
+
+Each split moves the rows that go right to a code of their own by flipping one bit of
+the old code (or, where no such code is free, several). Codes are kept as bit planes and
+become one number per row at the end. A set of rows is written only if it is split
+again: a node of two leaves *marks* its rows; a node above such nodes *finishes* itself
+and them in one go; a node with one leaf *keeps* part of its set; only what remains is
+*split*. Operations of one kind follow one another, because each change of kind is a
+branch that the processor guesses wrong.
+
+The layout estimates what walking and bitslicing cost from the number of conditions,
+splits and levels, and chooses. On Adult, 500 LightGBM trees of 31 leaves have 577
+distinct conditions at 15,000 nodes, 500 trees of depth 10 have 18,930 at 169,000;
+bitslicing takes about a seventeenth and a third of the time of walking there.
 """
 
 from __future__ import annotations

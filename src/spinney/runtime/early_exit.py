@@ -37,7 +37,6 @@ from spinney.runtime.row_kernels import (
     settle_rows,
 )
 from spinney.runtime.scoring import (
-    check_voting,
     decision_threshold,
     rounding_tolerance,
     scoring_forest,
@@ -93,7 +92,6 @@ class EarlyExitEngine:
         self.ensemble = ensemble
         self.rule = rule
         if isinstance(ensemble, Forest):
-            check_voting(ensemble, rule.voting)
             scoring = scoring_forest(ensemble, rule.voting)
             rule.check(ensemble.n_trees, scoring.n_outputs)
             self._prepare(ensemble, scoring.take(rule.order))

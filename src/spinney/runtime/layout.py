@@ -11,7 +11,11 @@ Two forms of the same trees:
 
 A leaf value index is a row of the table of leaf values. Leaves of a large tree that
 have the same value share it, which keeps the table of a full-grown tree in the nearest
-cache.
+cache. Nodes lie in depth-first order, the child with more training rows first.
+
+What did not pay: vector gathers, breadth-first order of the nodes, walking with ranks
+instead of numbers, smaller blocks so that all of them lie in the nearest cache, large
+memory pages.
 """
 
 from __future__ import annotations

@@ -64,6 +64,7 @@ def scoring_forest(forest: Forest, voting: str) -> Forest:
     scoring : Forest
         With aggregation ``"sum"`` and float64 sums; one output for two classes.
     """
+    check_voting(forest, voting)
     n_classes = len(forest.classes_)  # type: ignore[arg-type]
     value, output = forest.value, forest.tree_output
     base = forest.base_score

@@ -121,7 +121,15 @@ def _write_stage_of() -> Any:
     stage = parts_of(Stage, "stage")
     lines = [
         "def stage_of(stages, k):",
-        '    """Return stage `k`: views of its parts of the arrays of `stages`."""',
+        '    """Return stage `k`: views of its parts of the arrays of `stages`.',
+        "",
+        "    Parameters",
+        "    ----------",
+        "    stages : Stages",
+        "        All of them.",
+        "    k : int",
+        "        Which one.",
+        '    """',
         "    a, b = stages.marks[k], stages.marks[k + 1]",
         "    stage = stages.joined",
         *lines,
