@@ -21,6 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import datasets
+import spinney
 from spinney import read_model
 from spinney.base.progress import TextBar
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
@@ -413,3 +414,11 @@ def test_the_bar_is_drawn_on_standard_error(cancer, capsys):
     bar(0.5)
     bar(0.6)  # too soon to be drawn
     assert capsys.readouterr().err.count("\r") == 1
+
+
+def test_a_certificate_is_about_the_model_before_pruning(cancer):
+    pruner = fitted(cancer, trade_off=0.01)
+    _, X, _ = cancer
+    differs = pruner.predict(X) != pruner.predict_full(X)
+    assert differs.any()
+    assert spinney.certify(pruner, X).n_disagreements == differs.sum()

@@ -124,7 +124,7 @@ def test_rows_that_stop_early_lead_by_the_reported_margin(kind):
     classifier, _, X, _ = fitted(kind)
     stopping = reported(kind)["stopping"]
     scoring = scoring_forest(
-        classifier.forest_, "votes" if kind.startswith("hard") else "scores"
+        classifier.forest_, "hard" if kind.startswith("hard") else "soft"
     )
     each = scoring.scores(X)
     sums = np.zeros((len(X), scoring.n_outputs)) + scoring.base_score

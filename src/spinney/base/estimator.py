@@ -253,7 +253,7 @@ class EnsembleClassifier(
         labels : ndarray of shape (n_rows,)
             Class labels.
         """
-        return EnsembleClassifier.predict_full(self, X)
+        return self.predict_full(X)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
