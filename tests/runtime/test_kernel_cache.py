@@ -306,7 +306,7 @@ def mix(a, b):
 
 
 def use():
-    for kind in (np.int64, np.float64, np.uint64, np.int32, np.float32, np.uint32):
+    for kind in (np.int64, np.float64, np.uint64):
         assert mix(kind(5), kind(1)) == 14
 """
 USE_AT = """
@@ -336,11 +336,11 @@ def test_processes_that_compile_at_once_do_not_spoil_each_others_files(
     for child in children:
         _, complaint = child.communicate(timeout=120)
         assert child.returncode == 0, complaint
-    assert len(entries(folder)) == 6
+    assert len(entries(folder)) == 3
     monkeypatch.syspath_prepend(tmp_path)
     tiny = importlib.import_module("tiny")
     tiny.use()
-    assert found_on_disk(tiny.mix) == 6
+    assert found_on_disk(tiny.mix) == 3
 
 
 # ------------------------------------------------------------------- the folder

@@ -95,7 +95,7 @@ def bitslicing_all(at_once):
 
 
 @given(classifiers, st.integers(0, 10_000), st.sampled_from([np.float32, np.float64]))
-@settings(max_examples=5 if SLOW else 60)
+@settings(max_examples=15 if SLOW else 60)
 def test_trees_may_be_bitsliced_instead_of_walked(forest, seed, dtype):
     rng = np.random.default_rng(seed)
     engine = StepEngine(forest, random_order(forest, seed))
