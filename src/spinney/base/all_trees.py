@@ -101,21 +101,7 @@ class AllTreesClassifier(CountingClassifier):
     def _row_predictor(self) -> Callable[[NDArray[np.floating]], Any]:
         return self.forest_.predictor()
 
-    def at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
-        """Yield this classifier for each level: nothing ever differs.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows; not needed.
-        levels : iterable of float
-            Values of `max_disagreement`.
-
-        Yields
-        ------
-        classifier : AllTreesClassifier
-            The classifier itself.
-        """
+    def _at_levels(self, rows: Any, levels: Iterable[float]) -> Iterator[Self]:
         for _ in levels:
             yield self
 

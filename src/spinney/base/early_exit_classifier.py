@@ -76,7 +76,6 @@ class CountingClassifier(EnsembleClassifier, ABC):
             return lambda row: self.predict(np.asarray(row).reshape(1, -1))[0]
         return self._row_predictor()
 
-    @abstractmethod
     def at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
         """Yield copies that are fitted to rows, each to a bound of its own.
 
@@ -95,6 +94,7 @@ class CountingClassifier(EnsembleClassifier, ABC):
         classifier : fitted classifier
             One for each level.
         """
+        yield from self._at_levels(self._rows(X), levels)
 
     def full_sums(self, X: Any) -> tuple[NDArray[np.floating], float]:
         """Return what all trees add up to, and what that is compared with.
@@ -115,6 +115,10 @@ class CountingClassifier(EnsembleClassifier, ABC):
         scoring = scoring_forest(self.forest_, "soft")
         sums = scoring.engine.raw(self._rows(X), self.n_jobs)
         return sums, decision_threshold(self.forest_, "soft")
+
+    @abstractmethod
+    def _at_levels(self, rows: Any, levels: Iterable[float]) -> Iterator[Self]:
+        """Yield what `at_levels` yields, for converted rows."""
 
     @abstractmethod
     def _evaluate(self, rows: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:

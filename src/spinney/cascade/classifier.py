@@ -355,25 +355,7 @@ array-like, default="qwyc"
         rule, self.certificate_ = proven
         return rule
 
-    def at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
-        """Yield copies that are fitted to rows, each to a bound of its own.
-
-        Work that does not depend on the bound is done once, and the order of the trees
-        stays as it is. Nothing is proven about the copies.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows to fit to.
-        levels : iterable of float
-            Values of `max_disagreement`.
-
-        Yields
-        ------
-        classifier : CascadeClassifier
-            One for each level.
-        """
-        rows = self._rows(X)
+    def _at_levels(self, rows: Any, levels: Iterable[float]) -> Iterator[Self]:
         rng = check_random_state(self.random_state)
         index = np.sort(at_most(np.arange(len(rows)), most_rows(self.forest_), rng))
         table = table_of(self.forest_, rows[index], self.n_jobs)

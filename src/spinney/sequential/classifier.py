@@ -337,29 +337,12 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         fitted, self.certificate_ = proven
         return fitted
 
-    def at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
-        """Yield copies that are fitted to rows, each to a bound of its own.
-
-        Work that does not depend on the bound is done once, and the order of the trees
-        stays as it is. Nothing is proven about the copies.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows to fit to.
-        levels : iterable of float
-            Values of `max_disagreement`.
-
-        Yields
-        ------
-        classifier : SequentialVotingClassifier
-            One for each level.
-        """
+    def _at_levels(self, rows: Any, levels: Iterable[float]) -> Iterator[Self]:
         rng = check_random_state(self.random_state)
         fitted = evaluates_all(self.order_, 1, self.voting_)
         problem = None
         if len(self.classes_) > 1:
-            problem = self._problem(self._rows(X), self.order_, None, rng)
+            problem = self._problem(rows, self.order_, None, rng)
         for level in levels:
             bound = check_max_disagreement(level)
             if problem is not None:
