@@ -61,7 +61,7 @@ class Certificate:
 def certify(classifier: Any, X: Any, *, confidence: float = 0.95) -> Certificate:
     """Bound how often a fitted classifier disagrees with its full ensemble.
 
-    Both are asked for every row of `X`, and an exact binomial bound is put on the share
+    Both answer every row of `X`, and an exact binomial bound is put on the share
     of rows on which they differ.
 
     Parameters

@@ -46,7 +46,7 @@ class Accepted:
     Parameters
     ----------
     index : int
-        Its place in the sequence.
+        Its index in the sequence.
     certificate : Certificate
         What is proven about it. The bound is the one that was asked for: a tighter one,
         from its own count, would not hold after the choice.
@@ -72,8 +72,8 @@ def certify_sequence(
     ----------
     n_disagreements : iterable of int
         Number of certification rows on which each candidate disagrees with the full
-        ensemble. Read only as far as the first that fails, so a generator saves asking
-        the bolder ones.
+        ensemble. Read only as far as the first that fails, so a generator need not
+        evaluate the bolder ones.
     n_rows : int
         Number of certification rows, the same for all.
     max_disagreement : float

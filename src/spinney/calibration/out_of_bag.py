@@ -111,8 +111,8 @@ def positive_vote_weights(votes: ArrayLike, mask: ArrayLike) -> NDArray[np.float
     The distribution of the probability of a positive vote is estimated on a grid that
     is finer towards 0 and 1, where votes scatter less. Strategies fitted to it for a
     disagreement of 0.1 % had 0.09 to 0.10 % on held-out rows of Adult, MAGIC, Dota2
-    and Skin segmentation (101 trees, 8,000 training rows), and asked within 5 % of the
-    fewest trees.
+    and Skin segmentation (101 trees, 8,000 training rows), and the number of trees was
+    within 5 % of the fewest.
     """
     votes, mask = _checked(votes, mask)
     n_trees = votes.shape[1]
@@ -165,26 +165,24 @@ def class_counts(
     come out too often, which errs on the side of caution.
     """
     votes, mask = _checked(votes, mask)
-    chance = _generator(random_state)
+    rng = _generator(random_state)
     known = np.stack(
         [((votes == c) & mask).sum(axis=1) for c in range(n_classes)], axis=1
     )
     known = known[mask.any(axis=1)]
-    examples = np.unique(_some(known, N_EXAMPLES, chance), axis=0) + LEAST_VOTES
+    examples = np.unique(_some(known, N_EXAMPLES, rng), axis=0) + LEAST_VOTES
     probabilities = examples / examples.sum(axis=1, keepdims=True)
     logs = np.log(probabilities).T
-    fitted, n_rows = np.unique(
-        _some(known, N_FITTED, chance), axis=0, return_counts=True
-    )
+    fitted, n_rows = np.unique(_some(known, N_FITTED, rng), axis=0, return_counts=True)
     weights = _mixture(_likelihood(fitted @ logs), n_rows)
     missing = votes.shape[1] - known.sum(axis=1)
     counts = np.empty_like(known)
     for start in range(0, len(known), CHUNK):
         part = slice(start, start + CHUNK)
         posterior = np.cumsum(_likelihood(known[part] @ logs) * weights, axis=1)
-        drawn = chance.random((len(posterior), 1)) * posterior[:, -1:]
+        drawn = rng.random((len(posterior), 1)) * posterior[:, -1:]
         chosen = np.minimum((posterior <= drawn).sum(axis=1), len(weights) - 1)
-        more = chance.multinomial(missing[part], probabilities[chosen])
+        more = rng.multinomial(missing[part], probabilities[chosen])
         counts[part] = known[part] + more
     return counts
 
@@ -230,9 +228,9 @@ def filled_scores(
     flat = scores.ndim == 2
     scores, mask = scores[kept].reshape(kept.sum(), mask.shape[1], -1), mask[kept]
     n_known = mask.sum(axis=1)[:, None]
-    chance = _generator(random_state)
+    rng = _generator(random_state)
     # Known scores first, in random order; the k-th missing one repeats the k-th known.
-    order = np.argsort(chance.random(mask.shape) + ~mask, axis=1)
+    order = np.argsort(rng.random(mask.shape) + ~mask, axis=1)
     rank = np.cumsum(~mask, axis=1) - 1
     source = np.take_along_axis(order, rank % n_known, axis=1)
     source = np.where(mask, np.arange(mask.shape[1]), source)
@@ -286,17 +284,17 @@ def _likelihood(logs: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _generator(random_state: Any) -> np.random.Generator:
-    """Return a source of chance that draws for all rows at once."""
+    """Return a random generator that draws for all rows at once."""
     return np.random.default_rng(check_random_state(random_state).randint(2**31))
 
 
 def _some(
-    rows: NDArray[np.int64], most: int, chance: np.random.Generator
+    rows: NDArray[np.int64], most: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """Return the rows, or `most` of them at random if there are more."""
     if len(rows) <= most:
         return rows
-    return rows[chance.choice(len(rows), most, replace=False)]
+    return rows[rng.choice(len(rows), most, replace=False)]
 
 
 def _checked(

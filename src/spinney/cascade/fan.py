@@ -48,7 +48,7 @@ def fit_fan(
     table : ScoreTable
         Scores of rows to fit on, for two classes.
     order : array-like of shape (n_trees,)
-        Trees in the order in which they are asked.
+        Trees in the order in which they are evaluated.
     max_disagreement : float, optional
         Share of these rows that may be decided differently from the full ensemble.
         The smallest `gamma` is searched that keeps it.
@@ -155,11 +155,11 @@ def _bins(
             "scores. Pass a larger one."
         )
         raise InvalidArgumentError(msg)
-    place = (number - first).astype(np.int64)
-    count = np.bincount(place)
+    bins = (number - first).astype(np.int64)
+    count = np.bincount(bins)
     with np.errstate(invalid="ignore"):  # an empty bin has no mean
-        mean = np.bincount(place, weights=ahead) / count
-        square = np.bincount(place, weights=(ahead - mean[place]) ** 2) / count
+        mean = np.bincount(bins, weights=ahead) / count
+        square = np.bincount(bins, weights=(ahead - mean[bins]) ** 2) / count
     deviation = np.sqrt(square)
     few = count < min_count
     mean[few] = deviation[few] = np.nan

@@ -1,4 +1,4 @@
-"""Orders and rules by name, put together as a user asks for them."""
+"""Orders and rules by name, put together as a user wants them."""
 
 from __future__ import annotations
 

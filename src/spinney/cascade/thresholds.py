@@ -39,7 +39,7 @@ def fit_thresholds(
     table : ScoreTable
         Scores of rows to fit on; better not those that the order was chosen on.
     order : array-like of shape (n_trees,)
-        Trees in the order in which they are asked.
+        Trees in the order in which they are evaluated.
     max_disagreement : float
         Share of these rows that may be decided differently from the full ensemble, in
         ``[0, 1)``.

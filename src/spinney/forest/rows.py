@@ -98,15 +98,15 @@ def refuse_shuffled_columns(X: Any, feature_names: tuple[str, ...] | None) -> No
         return
     given = tuple(map(str, columns))
     if given != feature_names and sorted(given) == sorted(feature_names):
-        place = next(
+        index = next(
             i
             for i, (got, wanted) in enumerate(zip(given, feature_names, strict=True))
             if got != wanted
         )
         msg = (
             "X has the columns of the model in another order: column "
-            f"{place} is {given[place]!r}, the model was trained with "
-            f"{feature_names[place]!r} there. Pass X[list(forest.feature_names)]."
+            f"{index} is {given[index]!r}, the model was trained with "
+            f"{feature_names[index]!r} there. Pass X[list(forest.feature_names)]."
         )
         raise ValueError(msg)
 
@@ -149,10 +149,10 @@ def _numbers_from_objects(objects: NDArray[Any]) -> NDArray[np.float64]:
         first = next(
             index for index in np.ndindex(objects.shape) if type(objects[index]) is kind
         )
-        place = f" in row {first[0]}, column {first[1]}" if len(first) == 2 else ""
+        where = f" in row {first[0]}, column {first[1]}" if len(first) == 2 else ""
         msg = (
             f"X must hold real numbers, got {reprlib.repr(objects[first])} "
-            f"({kind.__name__}){place}. Encode texts, dates and the like as numbers, "
+            f"({kind.__name__}){where}. Encode texts, dates and the like as numbers, "
             "in the way the model was trained."
         )
         raise TypeError(msg)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from spinney.runtime.kernel_cache import kernel
 
 Numbers = NDArray[np.float64]
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 # Which exits there are, and who may spend the budget first where there are both.
 JOINT = 0
@@ -31,18 +31,18 @@ POSITIVE_ONLY = 3
 
 
 @kernel
-def _sift_down(heap: Numbers, place: int, size: int, value: float) -> None:
-    """Put `value` where it belongs at or below `place`; larger numbers are on top."""
-    child = 2 * place + 1
+def _sift_down(heap: Numbers, slot: int, size: int, value: float) -> None:
+    """Put `value` where it belongs at or below `slot`; larger numbers are on top."""
+    child = 2 * slot + 1
     while child < size:
         if child + 1 < size and heap[child + 1] > heap[child]:
             child += 1
         if heap[child] <= value:
             break
-        heap[place] = heap[child]
-        place = child
-        child = 2 * place + 1
-    heap[place] = value
+        heap[slot] = heap[child]
+        slot = child
+        child = 2 * slot + 1
+    heap[slot] = value
 
 
 @kernel
@@ -70,16 +70,16 @@ def keep_smallest(values: Numbers, limit: float, n_kept: int, heap: Numbers) -> 
     n_values = values.shape[0]
     while i < n_values and size < n_kept:
         if values[i] < limit:
-            # Up from the last place.
-            place = size
+            # Up from the last slot.
+            slot = size
             value = values[i]
-            while place > 0:
-                parent = (place - 1) // 2
+            while slot > 0:
+                parent = (slot - 1) // 2
                 if heap[parent] >= value:
                     break
-                heap[place] = heap[parent]
-                place = parent
-            heap[place] = value
+                heap[slot] = heap[parent]
+                slot = parent
+            heap[slot] = value
             size += 1
         i += 1
     if size == n_kept:
@@ -133,7 +133,12 @@ def _count_above(values: Numbers, cut: float) -> int:
 
 @kernel
 def _counts_by_error(
-    own: Numbers, n_own: int, limit: float, others: Numbers, budget: int, counts: Places
+    own: Numbers,
+    n_own: int,
+    limit: float,
+    others: Numbers,
+    budget: int,
+    counts: Indices,
 ) -> None:
     """Count for every number of errors which other rows a cut then decides.
 
@@ -183,8 +188,8 @@ def _split_budget(
     n_low: int,
     high_heap: Numbers,
     n_high: int,
-    low_counts: Places,
-    high_counts: Places,
+    low_counts: Indices,
+    high_counts: Indices,
 ) -> tuple[int, int, float, float]:
     """Divide the budget between both sides so that most rows are decided.
 
@@ -258,8 +263,8 @@ def best_exit(
     only_bound: bool,
     low_heap: Numbers,
     high_heap: Numbers,
-    low_counts: Places,
-    high_counts: Places,
+    low_counts: Indices,
+    high_counts: Indices,
 ) -> tuple[int, int, float, float]:
     """Find the cuts of one step that decide most rows within a budget.
 
@@ -332,7 +337,7 @@ def best_exit(
 
 @kernel
 def _smallest_ratio(ratios: Numbers) -> int:
-    """Return the place of the smallest number, the first of several equal ones."""
+    """Return the index of the smallest number, the first of several equal ones."""
     best = 0
     for k in range(1, ratios.shape[0]):
         if ratios[k] < ratios[best]:
@@ -355,9 +360,9 @@ def _add_score(
 @kernel
 def choose_tree(
     scores: Numbers,
-    candidates: Places,
+    candidates: Indices,
     costs: Numbers,
-    kept: Places,
+    kept: Indices,
     partial: Numbers,
     n_positive: int,
     low_limit: float,
@@ -376,7 +381,7 @@ def choose_tree(
     costs : ndarray of shape (n_trees,)
         Cost of each tree.
     kept : ndarray of shape (n_rows,) or empty
-        Places of the rows that are still undecided among those that `scores` has in
+        Indices of the rows that are still undecided among those that `scores` has in
         front, ascending; empty if they are the same as before.
     partial : ndarray of shape (n_rows,)
         Partial scores of these rows so far.
@@ -387,7 +392,7 @@ def choose_tree(
 
     Returns
     -------
-    place : int
+    chosen : int
         Which of `candidates` was chosen.
     low_cut, high_cut : float
         Its cuts, see `best_exit`.
@@ -451,12 +456,12 @@ def choose_tree(
 @kernel
 def choose_tree_by_margin(
     scores: NDArray[np.float64],
-    tree_output: Places,
-    candidates: Places,
+    tree_output: Indices,
+    candidates: Indices,
     costs: Numbers,
-    kept: Places,
+    kept: Indices,
     partial: NDArray[np.float64],
-    full: Places,
+    full: Indices,
     budget: int,
 ) -> tuple[int, float]:
     """Choose the tree with the least cost per row that its margin decides.
@@ -481,7 +486,7 @@ def choose_tree_by_margin(
 
     Returns
     -------
-    place : int
+    chosen : int
         Which of `candidates` was chosen.
     cut : float
         Rows whose negated margin is below it are decided.

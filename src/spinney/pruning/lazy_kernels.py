@@ -47,7 +47,7 @@ def walk_on(
     X: NDArray[np.float64],
     bought: NDArray[np.bool_],
     nodes: Nodes,
-    place: NDArray[np.int32],
+    node_at: NDArray[np.int32],
     waits: NDArray[np.bool_],
     n_waiting: NDArray[np.int64],
 ) -> None:
@@ -63,7 +63,7 @@ def walk_on(
         Which those are.
     nodes : Nodes
         The forest.
-    place : ndarray of shape (n_rows, n_trees), dtype=int32
+    node_at : ndarray of shape (n_rows, n_trees), dtype=int32
         The node at which each row is in each tree; overwritten.
     waits : ndarray of shape (n_features, n_rows), dtype=bool
         Set where a row now waits for a feature.
@@ -76,8 +76,8 @@ def walk_on(
     offsets = nodes.category_offsets
     words, rule = nodes.category_words, nodes.category_rule
     for row in rows:
-        for tree in range(place.shape[1]):
-            node = place[row, tree]
+        for tree in range(node_at.shape[1]):
+            node = node_at[row, tree]
             f = feature[node]
             while f >= 0 and bought[row, f]:
                 x = X[row, f]
@@ -90,7 +90,7 @@ def walk_on(
                 )
                 node = right[node] if goes_on_right else left[node]
                 f = feature[node]
-            place[row, tree] = node
+            node_at[row, tree] = node
             if f >= 0 and not waits[f, row]:
                 waits[f, row] = True
                 n_waiting[f] += 1

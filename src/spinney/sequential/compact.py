@@ -135,7 +135,7 @@ def threshold_strategy(
 
 
 def full_vote_strategy(n_voters: int) -> CompactStrategy:
-    """Return the rule that always asks everybody."""
+    """Return the rule that always hears everybody."""
     steps = np.arange(n_voters + 1)
     lower, upper = np.full(n_voters + 1, -1), steps + 1
     lower[-1], upper[-1] = n_voters // 2, n_voters // 2 + 1

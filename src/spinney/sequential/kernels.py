@@ -187,31 +187,31 @@ def follow(
     """
     n_voters = lower.shape[0] - 1
     middle = n_voters // 2
-    # Given that j of the first i votes are positive: the probability of still asking,
+    # Given that j of the first i votes are positive: the probability of still going on,
     # the votes of those that have stopped, and the probability of either decision.
     # Two copies of each, for this step and for the next; column 0 stands for j = -1.
     here = np.zeros((4, n_voters + 2))
     there = np.zeros((4, n_voters + 2))
     here[0, 1] = 1.0
     for i in range(n_voters + 1):
-        asking, asked, positive, negative = here[0], here[1], here[2], here[3]
+        open_share, cast, positive, negative = here[0], here[1], here[2], here[3]
         for j in range(1, lower[i] + 2):
-            asked[j] += i * asking[j]
-            negative[j] += asking[j]
-            asking[j] = 0.0
+            cast[j] += i * open_share[j]
+            negative[j] += open_share[j]
+            open_share[j] = 0.0
         for j in range(upper[i] + 1, i + 2):
-            asked[j] += i * asking[j]
-            positive[j] += asking[j]
-            asking[j] = 0.0
+            cast[j] += i * open_share[j]
+            positive[j] += open_share[j]
+            open_share[j] = 0.0
         for e in range(extra_start[i], extra_start[i + 1]):
             j = extra_count[e] + 1
-            stopping = extra_stop[e] * asking[j]
-            asked[j] += i * stopping
+            stopping = extra_stop[e] * open_share[j]
+            cast[j] += i * stopping
             if extra_count[e] > i // 2:
                 positive[j] += stopping
             else:
                 negative[j] += stopping
-            asking[j] *= 1.0 - extra_stop[e]
+            open_share[j] *= 1.0 - extra_stop[e]
         if i == n_voters:
             break
         share = 1.0 / (i + 1)
@@ -267,7 +267,7 @@ def blend(
     """
     n_rules = lowers.shape[0]
     n_voters = lowers.shape[1] - 1
-    # Probability of still asking, given that j of the first i votes are positive.
+    # Probability of still going on, given that j of the first i votes are positive.
     here = np.zeros((n_rules, n_voters + 2))
     there = np.zeros((n_rules, n_voters + 2))
     here[:, 1] = weights
@@ -288,9 +288,9 @@ def blend(
             going_on = 0.0
             n_stop = 0.0
             for rule in range(n_rules):
-                asking = here[rule, j + 1]
-                stopping += flags[rule, j] * asking
-                going_on += (1.0 - flags[rule, j]) * asking
+                open_share = here[rule, j + 1]
+                stopping += flags[rule, j] * open_share
+                going_on += (1.0 - flags[rule, j]) * open_share
                 n_stop += flags[rule, j]
             if n_stop == n_rules:
                 stops[j] = 1.0

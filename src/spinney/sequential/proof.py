@@ -2,10 +2,11 @@
 
 Up to `EXACT_LIMIT` voters a rule is evaluated in integers. Given that `j` of the first
 `i` votes are positive, all ``comb(i, j)`` orders are equally likely, so instead of
-probabilities one can count orders: those still asking, and those that have stopped with
-either decision, each the sum of its two predecessors as in Pascal's triangle. A stop
-probability is a fraction with a power of two below, which only shifts the counts of its
-step. At the end the counts for `n` positive voters are divided by ``comb(N, n)``.
+probabilities one can count orders: those still going on, and those that have stopped
+with either decision, each the sum of its two predecessors as in Pascal's triangle. A
+stop probability is a fraction with a power of two below, which only shifts the counts
+of its step. At the end the counts for `n` positive voters are divided by ``comb(N,
+n)``.
 
 Beyond, the kernel `spinney.sequential.kernels.follow` is trusted up to a stated error.
 It adds and multiplies non-negative numbers only, at most eight times per step on the
@@ -112,13 +113,13 @@ def exact_profile(rule: CompactStrategy) -> ExactProfile:
     half = n_voters // 2
     lower, upper = rule.lower.tolist(), rule.upper.tolist()
     extra_start = rule.extra_start.tolist()
-    # Orders still asking, votes of those that have stopped, and those that have
+    # Orders still going on, votes of those that have stopped, and those that have
     # stopped with either decision, as rows of one table of Python integers.
     table = np.zeros((4, n_voters + 2), dtype=object)
     table[0, 0] = 1
     shift = 0
     for i in range(n_voters + 1):
-        asking, asked, positive, negative = table
+        going_on, cast, positive, negative = table
         if extra_start[i] < extra_start[i + 1]:
             listed = [
                 (
@@ -131,9 +132,9 @@ def exact_profile(rule: CompactStrategy) -> ExactProfile:
             table[:, : i + 1] *= below
             shift += below.bit_length() - 1
             for j, above, own in listed:
-                stopping = asking[j] * above // own
-                asking[j] -= stopping
-                asked[j] += i * stopping
+                stopping = going_on[j] * above // own
+                going_on[j] -= stopping
+                cast[j] += i * stopping
                 decided = positive if j > i // 2 else negative
                 decided[j] += stopping
         for stopped, decided in (
@@ -141,9 +142,9 @@ def exact_profile(rule: CompactStrategy) -> ExactProfile:
             (slice(upper[i], i + 1), positive),
         ):
             if stopped.start < stopped.stop:
-                asked[stopped] += i * asking[stopped]
-                decided[stopped] += asking[stopped]
-                asking[stopped] = 0
+                cast[stopped] += i * going_on[stopped]
+                decided[stopped] += going_on[stopped]
+                going_on[stopped] = 0
         if i < n_voters:
             table[:, 1 : i + 2] = table[:, 1 : i + 2] + table[:, : i + 1]
     wrong = [*table[2, : half + 1], *table[3, half + 1 : n_voters + 1]]

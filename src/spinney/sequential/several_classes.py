@@ -1,4 +1,4 @@
-"""Early stopping for any number of classes, voters asked in random order.
+"""Early stopping for any number of classes, voters in random order.
 
 With more than two classes there are too many states for the exact theory. The rules
 here look at the two classes in front only: at the votes of the leader and of the

@@ -1,9 +1,9 @@
-"""Early stopping for trees whose scores are added up, asked in random order.
+"""Early stopping for trees whose scores are added up, in random order.
 
-The state is the number of trees asked and the sum of their scores. How a row's partial
-sums behave under a random order is known exactly: draws without replacement from its
-scores. So every calibration row is walked through in many orders, which is what keeps
-the thresholds from fitting a lucky one, and the backward recursion of
+The state is the number of trees evaluated and the sum of their scores. How a row's
+partial sums behave under a random order is known exactly: draws without replacement
+from its scores. So every calibration row is walked through in many orders, which is
+what keeps the thresholds from fitting a lucky one, and the backward recursion of
 `spinney.calibration.recursion` finds the thresholds with the fewest trees on all these
 paths.
 
@@ -62,7 +62,7 @@ def soft_strategy(
     n_orders: int | None = None,
     random_state: Any = None,
 ) -> FittedRule:
-    """Return thresholds with which the fewest trees are asked on average.
+    """Return thresholds with which the fewest trees are evaluated on average.
 
     Parameters
     ----------
