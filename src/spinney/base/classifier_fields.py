@@ -186,10 +186,12 @@ def take_rule(settings: Settings, arrays: Arrays, at_once: bool = False) -> Exit
         )
         return ExitRule.by_bin(order, points, bins)
     counting = take_setting(settings, "counting", str)
-    voting = {saved: name for name, saved in COUNTING.items()}.get(counting, counting)
+    if counting not in COUNTING.values():
+        msg = f"counting must be one of {', '.join(COUNTING.values())}"
+        raise FormatError(msg)
     return ExitRule(
         take_setting(settings, "rule", int),
-        voting,
+        "hard" if counting == COUNTING["hard"] else "soft",
         order,
         own_copy(take_array(arrays, "checks", np.int64, 1), np.int64),
         own_copy(take_array(arrays, "bounds", np.float64, 2), np.float64),
