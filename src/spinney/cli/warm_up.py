@@ -60,7 +60,7 @@ def _uses() -> dict[str, Callable[[], object]]:
     """Return small uses of everything that is compiled, by name."""
     import numpy as np
     from sklearn.datasets import load_iris
-    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
     import spinney
     from spinney.sequential.optimal import OBJECTIVES
@@ -96,6 +96,11 @@ def _uses() -> dict[str, Callable[[], object]]:
     for words, example in models.items():
         for kind, make in kinds.items():
             uses[f"{kind}, {words}"] = partial(use, make, *example)
+    # Histogram boosting compares float64, for which steps are compiled once more.
+    boosted = HistGradientBoostingClassifier(max_iter=2).fit(X, y)
+    uses["anytime, float64 rows"] = partial(
+        use, spinney.AnytimeForestClassifier, boosted, X.astype(np.float64), y
+    )
     uses["budgeted forests"] = partial(
         spinney.BudgetedForestClassifier(budget=4.0, max_trees=2).fit, X, y
     )
