@@ -112,8 +112,12 @@ class CountingClassifier(EnsembleClassifier, ABC):
         threshold : float
             With two classes: between the sums of the two answers.
         """
+        return self._full_sums(self._rows(X))
+
+    def _full_sums(self, rows: Any) -> tuple[NDArray[np.floating], float]:
+        """Return what `full_sums` returns, for converted rows."""
         scoring = scoring_forest(self.forest_, "soft")
-        sums = scoring.engine.raw(self._rows(X), self.n_jobs)
+        sums = scoring.engine.raw(rows, self.n_jobs)
         return sums, decision_threshold(self.forest_, "soft")
 
     @abstractmethod

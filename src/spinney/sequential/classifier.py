@@ -438,23 +438,8 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         classes = self._voters.full_classes(voting, self._rows(X), self.n_jobs)
         return self.classes_[classes]
 
-    def full_sums(self, X: Any) -> tuple[NDArray[np.float64], float]:
-        """Return what all voters add up to, and what that is compared with.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        sums : ndarray of shape (n_rows, n_sums)
-            With two classes one sum: the number of votes for the second class, or its
-            score. With more, one sum per class.
-        threshold : float
-            With two classes: between the sums of the two answers.
-        """
-        sums = self._voters.totals(self.voting_, self._rows(X), self.n_jobs)
+    def _full_sums(self, rows: Any) -> tuple[NDArray[np.floating], float]:
+        sums = self._voters.totals(self.voting_, rows, self.n_jobs)
         if self.voting_ == "hard":
             return sums, self._voters.n_voters // 2 + 0.5
         return sums, self._voters.decision[1]
