@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-import warnings
 from functools import partial
 from typing import Any
 
@@ -18,23 +16,18 @@ from spinney.base.all_trees import AllTreesClassifier
 from spinney.base.estimator import unwrapped
 from spinney.base.parameters import check_choice
 from spinney.base.progress import progress_for
-from spinney.calibration.bounds import (
-    check_confidence,
-    check_max_disagreement,
-    rows_needed,
-)
-from spinney.calibration.row_splits import LEAST_TO_FIT, split_by_use
+from spinney.calibration.bounds import check_confidence, check_max_disagreement
+from spinney.calibration.ladder import rows_to_promise, warn_of_certain_exits
+from spinney.calibration.row_splits import SHARES_WITH_COMPARISON, split_by_use
 from spinney.cascade import CascadeClassifier
-from spinney.errors import InvalidArgumentError, SpinneyWarning, UnsupportedModelError
+from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.forest import Forest
 from spinney.readers import read_model
 from spinney.sequential.classifier import SequentialVotingClassifier
 
 METHODS = ("auto", "sequential", "cascade")
-# How rows are shared out: to choose an order of trees, to fit thresholds, to compare
-# what comes out, and to prove a bound. Where rows are scarce, the proof gets more.
-SHARES = {"order": 0.2, "fit": 0.4, "compare": 0.4}
-SHARES_WITH_PROOF = {"order": 0.15, "fit": 0.25, "compare": 0.15, "prove": 0.45}
+# Fewer rows than this cannot be parted.
+LEAST_ROWS = 6
 
 
 def accelerate(
@@ -64,11 +57,11 @@ def accelerate(
         Rows of the kind that will be predicted, which the model was *not* trained on.
         No labels are needed. Some thousands are good, tens of thousands better.
     max_disagreement : float, default=1e-3
-        Share of the rows that may be answered otherwise than by the model's own
-        `predict`, in ``[0, 1)``.
+        Share of new rows that may be answered otherwise than by the model's own
+        `predict`, on average, in ``[0, 1)``. With 0 no answer ever differs.
     confidence : float, default=None
-        If given, the bound is a statement about new rows that holds with this
-        probability, for example 0.95. See Notes.
+        If given, the bound holds with this probability, for example 0.95, and not only
+        on average. It takes more rows and more trees. See Notes.
     method : {"auto", "sequential", "cascade"}, default="auto"
         What to try: everything that suits the model, only votes or probabilities of
         trees evaluated in random order, or only scores added up in a chosen order.
@@ -87,7 +80,9 @@ def accelerate(
     classifier : fitted classifier
         A `SequentialVotingClassifier`, a `CascadeClassifier`, or, if nothing faster
         keeps the bound, an `AllTreesClassifier`. Its attribute `acceleration_` holds
-        the comparison, which its ``repr`` shows. `certificate_` is what is proven.
+        the comparison, which its ``repr`` shows, and how often each class is predicted
+        before and after. `promise_` is what is promised; `certificate_` the same, with
+        a confidence.
 
     Raises
     ------
@@ -99,9 +94,10 @@ def accelerate(
     Warns
     -----
     SpinneyWarning
-        If no candidate that evaluates fewer trees keeps the bound, or it cannot be
-        proven with so few rows; the message says how many are needed. All trees are
-        evaluated then.
+        If the bound cannot be promised with so few rows; the message says how many are
+        needed. Rows then leave only where the trees left cannot change the answer, or
+        all trees are evaluated. Also if a class that the model predicts is no longer
+        predicted, or loses more than a tenth of its rows.
 
     See Also
     --------
@@ -115,14 +111,13 @@ def accelerate(
     differ, either may be right. It is a mean over rows. For a single row there is no
     promise; rows near the decision threshold differ more often than others.
 
-    *Over which randomness?* Without `confidence` none: the bound holds for the rows
-    given, for those held out from fitting and for all of them together. New rows
-    will be close to that, somewhat below or above. With `confidence` it holds for the
-    distribution that the rows come from, with this probability over the draw of the
-    rows kept for proof. The approach is chosen on other rows, and its candidates are
-    tested on the rows for proof in a fixed sequence, from the most cautious on, until
-    the first one fails; so the choice costs nothing [1]_. The bound is exact, with no
-    approximation for large numbers.
+    *Over which randomness?* Without `confidence` over everything: the rows given, the
+    order of the trees, and the new row. Averaged over these, a new row is answered
+    otherwise with a probability of at most `max_disagreement` (risk control [1]_). With
+    `confidence`, the share of such rows keeps the bound with this probability over the
+    draw of the rows that are kept for it [2]_. Both are exact, with no approximation
+    for large numbers. The approach is chosen on other rows, so the choice costs
+    nothing.
 
     *What would invalidate it?* Rows that the model was trained on: trees are surer of
     them than of new ones. Rows of another kind than those to come (drift). Rows that
@@ -131,7 +126,9 @@ def accelerate(
 
     References
     ----------
-    .. [1] W. Maurer, L. A. Hothorn and W. Lehmacher, "Multiple comparisons in drug
+    .. [1] A. N. Angelopoulos, S. Bates, A. Fisch, L. Lei and T. Schuster, "Conformal
+       risk control", ICLR, 2024.
+    .. [2] W. Maurer, L. A. Hothorn and W. Lehmacher, "Multiple comparisons in drug
        clinical trials and preclinical assays: a-priori ordered hypotheses", 1995.
 
     Examples
@@ -158,25 +155,24 @@ def accelerate(
     show = progress_for(verbose, "accelerating")
     trained = _trained(model)
     whole = AllTreesClassifier(trained, n_jobs=n_jobs).fit(X)
-    approaches = _approaches(whole.forest_, method)
-    if not _enough_rows(_num_samples(X), bound, confidence):
-        approaches = []
-    parts = _shared_out(X, bound, confidence, rng)
+    # Where there are too few rows for the bound, what never differs is still allowed.
+    level = bound if _enough_rows(_num_samples(X), bound, confidence) else 0.0
+    parts = _shared_out(X, level, confidence, rng)
     selection = Selection(whole, parts, bound, confidence)
     # Read once; the steps of a pipeline before the last one are in the model only.
     given = trained if whole.has_preprocessing else whole.forest_
-    settings = {"max_disagreement": bound, "random_state": seed, "n_jobs": n_jobs}
+    settings = {"max_disagreement": level, "random_state": seed, "n_jobs": n_jobs}
+    approaches = _approaches(whole.forest_, method)
     for number, approach in enumerate(approaches):
         show(0.05 + 0.7 * number / len(approaches))
         selection.add(approach, given, settings)
     show(0.75)
     selection.time()
-    chosen = selection.fastest(must_be_faster=method == "auto")
+    must_be_faster = method == "auto"
+    chosen = selection.fastest(must_be_faster)
     show(0.85)
-    if confidence is not None and chosen is not None:
-        chosen = selection.proven(chosen, must_be_faster=method == "auto")
-    elif approaches and not selection.any_kept_promise:
-        _warn_that_nothing_fits(bound, confidence, selection)
+    if chosen is not None:
+        chosen = selection.promised(chosen, must_be_faster)
     show(1.0)
     return selection.result(chosen)
 
@@ -192,42 +188,29 @@ def _trained(model: Any) -> Any:
 
 
 def _enough_rows(n_rows: int, bound: float, confidence: float | None) -> bool:
-    """Whether so many rows can tell or prove anything; warn or raise if not."""
-    shares = SHARES if confidence is None else SHARES_WITH_PROOF
-    if n_rows < 2 * len(shares):
+    """Whether a bound can be promised with so many rows; warn or raise if not."""
+    if n_rows < LEAST_ROWS:
         msg = (
-            f"There are too few rows: X has {n_rows}, and they are parted into "
-            f"{len(shares)}: to fit, to compare and to prove. Pass thousands; "
-            f"{2 * len(shares)} are the least."
+            f"There are too few rows: X has {n_rows}, and they are parted into those "
+            "to fit, to compare and to establish the promise on. Pass thousands; "
+            f"{LEAST_ROWS} are the least."
         )
         raise InvalidArgumentError(msg)
-    if confidence is None:
-        if 0.0 < bound * n_rows < 1.0:
-            msg = (
-                f"X has {n_rows:,} rows, too few to see a disagreement of {bound:.4g}: "
-                f"not even one of them may differ. Pass {math.ceil(1.0 / bound):,} or "
-                "more, or a larger max_disagreement."
-            )
-            warnings.warn(msg, SpinneyWarning, stacklevel=3)
-        return True
-    if bound == 0.0:
-        msg = (
-            "No number of rows proves that nothing ever differs, so all trees are "
-            "evaluated. Leave confidence out, or allow some disagreement."
-        )
-        warnings.warn(msg, SpinneyWarning, stacklevel=3)
-        return False
-    to_prove = rows_needed(bound, confidence)
-    least = min(math.ceil(to_prove / shares["prove"]), to_prove + LEAST_TO_FIT)
-    if n_rows >= least:
-        return True
-    msg = (
-        f"X has {n_rows:,} rows, and a disagreement of at most {bound:.4g} with a "
-        f"confidence of {confidence:g} takes {least:,} at least, even if none of them "
-        "disagrees, so all trees are evaluated. Pass more rows, or a larger "
-        "max_disagreement."
+    n_to_promise = rows_to_promise(bound, confidence)
+    parts = split_by_use(
+        n_rows, SHARES_WITH_COMPARISON, n_to_promise, check_random_state(0)
     )
-    warnings.warn(msg, SpinneyWarning, stacklevel=3)
+    if len(parts.prove) >= n_to_promise:
+        return True
+    warn_of_certain_exits(
+        len(parts.prove),
+        n_rows,
+        bound,
+        confidence,
+        share=SHARES_WITH_COMPARISON["prove"],
+        fallback="rows leave only where the trees left cannot change the answer",
+        stacklevel=3,
+    )
     return False
 
 
@@ -237,20 +220,14 @@ def _shared_out(
     """Part the rows by what they are for."""
     parts = split_by_use(
         _num_samples(X),
-        SHARES if confidence is None else SHARES_WITH_PROOF,
-        max_disagreement=bound,
-        confidence=confidence,
-        rng=rng,
+        SHARES_WITH_COMPARISON,
+        rows_to_promise(bound, confidence),
+        rng,
     )
-    assert parts.order is not None
-    both = np.sort(np.concatenate([parts.order, parts.fit]))
     return Parts(
-        to_order=_safe_indexing(X, parts.order),
         to_fit=_safe_indexing(X, parts.fit),
-        to_order_and_fit=_safe_indexing(X, both),
         to_compare=_safe_indexing(X, parts.compare),
-        to_prove=None if parts.prove is None else _safe_indexing(X, parts.prove),
-        usual_share=parts.usual_share,
+        to_prove=_safe_indexing(X, parts.prove),
         n_given=parts.n_given,
     )
 
@@ -276,48 +253,24 @@ def _approaches(forest: Forest, method: str) -> list[Approach]:
         rules += ["thresholds"]
     if method != "sequential":
         rules += ["optimal"]
+    own = "soft" if forest.aggregation == "mean" else "hard"
     return [
-        *(Approach(f"{v} votes", "sequential", partial(_votes, v)) for v in votings),
-        *(Approach(f"cascade, {r}", "cascade", partial(_cascades, r)) for r in rules),
+        *(
+            Approach(f"{v} votes", "sequential", partial(_votes, v), v == own)
+            for v in votings
+        ),
+        *(
+            Approach(f"cascade, {r}", "cascade", partial(_cascades, r), True)
+            for r in rules
+        ),
     ]
 
 
-def _votes(voting: str, model: Any, settings: dict[str, Any], parts: Parts) -> Ladder:
+def _votes(voting: str, model: Any, settings: dict[str, Any], X: Any) -> Ladder:
     """Return classifiers whose trees vote in random order."""
-    classifier = SequentialVotingClassifier(model, voting=voting, **settings)
-    # No rows are needed for the order, so all of them serve the thresholds.
-    return classifier.candidates(parts.to_order_and_fit)
+    return SequentialVotingClassifier(model, voting=voting, **settings).candidates(X)
 
 
-def _cascades(rule: str, model: Any, settings: dict[str, Any], parts: Parts) -> Ladder:
+def _cascades(rule: str, model: Any, settings: dict[str, Any], X: Any) -> Ladder:
     """Return classifiers that add up scores in a chosen order."""
-    classifier = CascadeClassifier(model, rule=rule, **settings)
-    return classifier.candidates(parts.to_fit, parts.to_order)
-
-
-def _warn_that_nothing_fits(
-    bound: float, confidence: float | None, selection: Selection
-) -> None:
-    """Warn that no candidate that evaluates fewer trees kept the bound."""
-    if not selection.candidates:
-        msg = (
-            "The model gives the same answer for all rows that something could be "
-            "learnt from, so all trees are evaluated. Pass more rows, among them some "
-            "of every class."
-        )
-        warnings.warn(msg, SpinneyWarning, stacklevel=3)
-        return
-    closest = min(one.record.disagreement for one in selection.candidates)
-    msg = (
-        f"No candidate that evaluates fewer trees kept to a disagreement of "
-        f"{bound:.4g} with the model: on {selection.n_compared:,} held-out rows, the "
-        f"most cautious one disagreed on {closest:.4g} of them"
-    )
-    if confidence is not None:
-        msg += f", too many to prove the bound with a confidence of {confidence:g}"
-    least = math.ceil(10.0 / max(bound, 1e-9))
-    msg += (
-        f". All trees are evaluated. Pass more rows ({least:,} are good for such a "
-        "bound), or a larger max_disagreement."
-    )
-    warnings.warn(msg, SpinneyWarning, stacklevel=3)
+    return CascadeClassifier(model, rule=rule, **settings).candidates(X)

@@ -15,9 +15,20 @@ from sklearn.utils.validation import _num_samples
 from spinney.acceleration.timing import microseconds_per_row
 from spinney.base.all_trees import AllTreesClassifier
 from spinney.base.comparison import Candidate, Comparison
-from spinney.base.wording import percent
 from spinney.calibration.bounds import clopper_pearson_upper
-from spinney.calibration.ladder import boldest_proven
+from spinney.calibration.class_changes import (
+    ClassChange,
+    class_changes,
+    warn_of_lost_classes,
+)
+from spinney.calibration.ladder import (
+    boldest_kept,
+    certificate_of,
+    warn_of_certain_exits,
+)
+from spinney.calibration.promise import Promise
+from spinney.calibration.risk_control import n_allowed
+from spinney.calibration.row_splits import SHARES_WITH_COMPARISON
 from spinney.errors import SpinneyWarning
 
 # What makes fitted classifiers, from the most cautious to the boldest.
@@ -30,26 +41,19 @@ class Parts:
 
     Parameters
     ----------
-    to_order, to_fit : array-like
-        Rows to choose an order on, and to fit thresholds to.
-    to_order_and_fit : array-like
-        Both of them together.
+    to_fit : array-like
+        Rows to fit order and thresholds to.
     to_compare : array-like
         Rows to compare on.
-    to_prove : array-like or None
-        Rows to prove a bound on.
-    usual_share : float
-        Which share of all rows is usually kept for proof.
+    to_prove : array-like
+        Rows that nothing is fitted to or chosen by, to establish a promise on.
     n_given : int
         How many rows there are in all.
     """
 
-    to_order: Any
     to_fit: Any
-    to_order_and_fit: Any
     to_compare: Any
     to_prove: Any
-    usual_share: float
     n_given: int
 
 
@@ -62,20 +66,37 @@ class Approach:
     name, method : str
         As in `Candidate`.
     ladder : callable
-        Takes the model, settings and `Parts`, and returns what makes fitted
+        Takes the model, settings and rows to fit to, and returns what makes fitted
         classifiers, from the most cautious to the boldest.
+    is_certain : bool
+        Whether the first of them never differs from the model. (It does if it counts
+        the votes of a model that averages probabilities.)
     """
 
     name: str
     method: str
-    ladder: Callable[[Any, dict[str, Any], Parts], Ladder]
+    ladder: Callable[[Any, dict[str, Any], Any], Ladder]
+    is_certain: bool
 
 
 @dataclass
 class FittedCandidate:
-    """What one approach has come to: a classifier, and what is known about it."""
+    """What one approach has come to: a classifier, and what is known about it.
+
+    Parameters
+    ----------
+    classifier : fitted classifier
+        The boldest that kept the bound where candidates are compared.
+    certain : callable or None
+        Makes the one that never differs from the model, if there is one.
+    ladder : list of callables
+        Make all others, from the most cautious to the boldest.
+    record : Candidate
+        What is known.
+    """
 
     classifier: Any
+    certain: Callable[[], Any] | None
     ladder: Ladder
     record: Candidate
 
@@ -90,7 +111,7 @@ class Selection:
     parts : Parts
         Rows by what they are for.
     bound : float
-        Share of the rows that may be answered otherwise than by the model.
+        Share of new rows that may be answered otherwise than by the model.
     confidence : float or None
         Confidence that was asked for.
     """
@@ -106,9 +127,8 @@ class Selection:
         self.parts = parts
         self.bound = bound
         self.confidence = confidence
-        self._proof_failed = False
         self._reference = whole.predict(parts.to_compare)
-        self._where_fitted = whole.predict(parts.to_order_and_fit)
+        self._changes: tuple[ClassChange, ...] = ()
         self.candidates: list[FittedCandidate] = []
         self._full = _untimed(
             "all trees", "all trees", math.nan, 0.0, whole.forest_.n_trees, True
@@ -118,11 +138,6 @@ class Selection:
     def n_compared(self) -> int:
         """Number of rows that everything is compared on."""
         return len(self._reference)
-
-    @property
-    def any_kept_promise(self) -> bool:
-        """Whether any candidate kept the bound."""
-        return any(one.record.kept_promise for one in self.candidates)
 
     def add(self, approach: Approach, model: Any, settings: dict[str, Any]) -> None:
         """Add the boldest on a ladder that keeps the bound on the held-out rows.
@@ -137,12 +152,15 @@ class Selection:
             Parameters that all classifiers have.
         """
         with _no_advice():
-            ladder = approach.ladder(model, settings, self.parts)
+            ladder = approach.ladder(model, settings, self.parts.to_fit)
+            certain = ladder[0] if approach.is_certain else None
+            if not approach.is_certain:
+                del ladder[0]
             for make in reversed(ladder):
                 fitted = make()
                 labels, counts = fitted.predict_counted(self.parts.to_compare)
                 disagreement = float(np.mean(labels != self._reference))
-                kept = self._keeps_bound(disagreement, fitted)
+                kept = make is certain or self._is_likely_kept(disagreement)
                 if kept:
                     break
         if not ladder:
@@ -155,19 +173,17 @@ class Selection:
             float(counts.mean()),
             kept,
         )
-        self.candidates.append(FittedCandidate(fitted, ladder, record))
+        bold = ladder if certain is None else ladder[1:]
+        self.candidates.append(FittedCandidate(fitted, certain, bold, record))
 
-    def _keeps_bound(self, disagreement: float, fitted: Any) -> bool:
-        """Whether the bound is kept on all rows so far, or is likely to be proven."""
-        if self.confidence is not None:
-            n_rows = _num_samples(self.parts.to_prove)
-            n_expected = math.ceil(disagreement * n_rows)
-            likely = clopper_pearson_upper(n_expected, n_rows, self.confidence)
-            return likely <= self.bound
-        if disagreement > self.bound:
-            return False
-        labels = fitted.predict(self.parts.to_order_and_fit)
-        return float(np.mean(labels != self._where_fitted)) <= self.bound
+    def _is_likely_kept(self, disagreement: float) -> bool:
+        """Whether a promise is to be expected from the rows that are kept for it."""
+        n_rows = _num_samples(self.parts.to_prove)
+        n_expected = math.ceil(disagreement * n_rows)
+        if self.confidence is None:
+            return n_expected <= max(n_allowed(n_rows, self.bound), 0)
+        likely = clopper_pearson_upper(n_expected, n_rows, self.confidence)
+        return likely <= self.bound
 
     def time(self) -> None:
         """Measure how long all trees take, and each candidate that kept the bound."""
@@ -201,47 +217,77 @@ class Selection:
         faster = _slowness(record) < _slowness(self._full) or not must_be_faster
         return faster and record.trees < self._full.trees
 
-    def proven(
+    def promised(
         self, chosen: FittedCandidate, must_be_faster: bool
     ) -> FittedCandidate | None:
-        """Return the chosen one as bold as is proven, or None if nothing is.
+        """Return the chosen one as bold as can be promised, or None for all trees.
 
         Parameters
         ----------
         chosen : FittedCandidate
-            Chosen on other rows than those for proof.
+            Chosen on other rows than those for the promise.
         must_be_faster : bool
             Whether it has to be faster than all trees.
         """
         fresh = self.parts.to_prove
-        assert self.confidence is not None
-        proven = boldest_proven(
-            (make() for make in chosen.ladder),
-            lambda candidate: candidate.predict(fresh),
-            self.whole.predict(fresh),
-            max_disagreement=self.bound,
-            confidence=self.confidence,
-            share=self.parts.usual_share,
-            n_given=self.parts.n_given,
-        )
-        if proven is None:
-            self._proof_failed = True
-            chosen.record = replace(chosen.record, kept_promise=False)
-            return None
-        chosen.classifier, certificate = proven
-        chosen.classifier.certificate_ = certificate
+        full = self.whole.predict(fresh) if _num_samples(fresh) else np.arange(0)
+        kept = None
+        if chosen.ladder:
+            kept = boldest_kept(
+                (make() for make in chosen.ladder),
+                lambda candidate: candidate.predict(fresh),
+                full,
+                max_disagreement=self.bound,
+                confidence=self.confidence,
+            )
+        if kept is not None:
+            classifier, promise = kept
+            self._changes = class_changes(
+                self.whole.classes_, full, classifier.predict(fresh)
+            )
+            warn_of_lost_classes(self._changes, self.bound, stacklevel=3)
+        else:
+            if chosen.ladder:
+                self._warn_that_nothing_is_kept(len(full), chosen.certain is not None)
+            if chosen.certain is None:
+                chosen.record = replace(chosen.record, kept_promise=False)
+                return None
+            classifier, promise = chosen.certain(), Promise("never", self.bound)
+        chosen.classifier = classifier
+        classifier.promise_, classifier.certificate_ = promise, certificate_of(promise)
+        classifier.class_changes_ = self._changes
+        self._measure_again(chosen, promise)
+        return chosen if self._pays(chosen, must_be_faster) else None
+
+    def _measure_again(self, chosen: FittedCandidate, promise: Promise) -> None:
+        """Set trees and times of the chosen one, as bold as it has become."""
         _, counts = chosen.classifier.predict_counted(self.parts.to_compare)
         times = microseconds_per_row(
             [self.whole, chosen.classifier], self.parts.to_compare
         )
         self._full = _timed(self._full, *times[0])
+        n_rows = max(promise.n_rows, 1)
         chosen.record = replace(
             _timed(chosen.record, *times[1]),
             aimed_at=chosen.classifier.expected_disagreement_,
-            disagreement=certificate.disagreement,
+            disagreement=promise.n_disagreements / n_rows,
             trees=float(counts.mean()),
         )
-        return chosen if self._pays(chosen, must_be_faster) else None
+
+    def _warn_that_nothing_is_kept(self, n_rows: int, is_certain: bool) -> None:
+        warn_of_certain_exits(
+            n_rows,
+            self.parts.n_given,
+            self.bound,
+            self.confidence,
+            share=SHARES_WITH_COMPARISON["prove"],
+            fallback=(
+                "rows leave only where the trees left cannot change the answer"
+                if is_certain
+                else "all trees are evaluated"
+            ),
+            stacklevel=4,
+        )
 
     def result(self, chosen: FittedCandidate | None) -> Any:
         """Return the classifier that was chosen, with the comparison.
@@ -254,7 +300,11 @@ class Selection:
         classifier: Any = self.whole if chosen is None else chosen.classifier
         if chosen is not None:
             model = self.whole.estimator
-            classifier.set_params(estimator=model, confidence=self.confidence)
+            classifier.set_params(
+                estimator=model,
+                max_disagreement=self.bound,
+                confidence=self.confidence,
+            )
             classifier.estimator_ = model
         records = [replace(self._full, chosen=chosen is None)]
         records += [
@@ -263,11 +313,12 @@ class Selection:
         classifier.acceleration_ = Comparison(
             tuple(records),
             self.whole.forest_.n_trees,
-            len(self._where_fitted),
+            _num_samples(self.parts.to_fit),
             self.n_compared,
             self.bound,
             self.confidence,
             self._outcome(chosen),
+            () if chosen is None else self._changes,
         )
         return classifier
 
@@ -278,24 +329,14 @@ class Selection:
             record = chosen.record
             batch = full.microseconds_batch / record.microseconds_batch
             single = full.microseconds_single / record.microseconds_single
-            told = (
+            return (
                 f"Chosen: {record.name}, with {record.trees:.1f} of {n_trees:,} trees "
                 f"per row; {batch:.1f} times as fast as all trees in batches, "
-                f"{single:.1f} times for single rows."
+                f"{single:.1f} times for single rows.\n{chosen.classifier.promise_}"
             )
-            proof = chosen.classifier.certificate_
-            if proof is not None:
-                told += (
-                    f"\nIt disagreed on {proof.n_disagreements:,} of {proof.n_rows:,} "
-                    f"rows kept for proof: at most {percent(self.bound)} of new rows, "
-                    f"with {percent(self.confidence)} confidence."
-                )
-            return told
         if not self.candidates:
             reason = "Nothing else could be tried"
-        elif self._proof_failed:
-            reason = "The rows kept for proof did not prove the bound"
-        elif not self.any_kept_promise:
+        elif not self._within_bound():
             reason = "No other candidate kept the bound"
         else:
             reason = "No other candidate that kept the bound was faster"

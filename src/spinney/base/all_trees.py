@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
 from spinney.base.early_exit_classifier import CountingClassifier
+from spinney.calibration.promise import Promise
 from spinney.persistence.container import Arrays, Settings
 
 
@@ -38,8 +39,10 @@ class AllTreesClassifier(CountingClassifier):
         The ensemble.
     estimator_ : estimator
         The trained ensemble.
+    promise_ : Promise
+        No answer ever differs from that of the model.
     certificate_ : None
-        Nothing has to be proven: the answers are those of the model.
+        Nothing has to be proven.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -92,6 +95,7 @@ class AllTreesClassifier(CountingClassifier):
     def _set_order(self) -> None:
         self.order_ = np.arange(self.forest_.n_trees)
         self.certificate_ = None
+        self.promise_ = Promise("never", 0.0)
 
     def _evaluate(self, rows: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
         raw = self.forest_.engine.raw(rows, self.n_jobs)

@@ -17,6 +17,7 @@ from spinney.base.comparison import Comparison
 from spinney.base.early_exit_classifier import CountingClassifier
 from spinney.base.estimator import unwrapped
 from spinney.calibration.bounds import Certificate
+from spinney.calibration.promise import KINDS, Promise
 from spinney.errors import FormatError, InvalidArgumentError
 from spinney.forest import Forest
 from spinney.persistence.container import Arrays, Settings
@@ -225,6 +226,41 @@ def take_certificate(settings: Settings) -> Certificate | None:
     values = {name: take_setting(parts, name, kind) for name, kind in kinds.items()}
     refuse_leftovers(parts, {})
     return Certificate(**values)
+
+
+def promise_to_setting(promise: Promise | None) -> Settings | None:
+    """Return what is promised about new rows as one setting, null if nothing is."""
+    return None if promise is None else asdict(promise)
+
+
+def take_promise(settings: Settings) -> Promise | None:
+    """Take out of settings what is promised about new rows, if anything is.
+
+    Files of older versions do not have it.
+    """
+    if settings.get("promise") is None:
+        settings.pop("promise", None)
+        return None
+    parts = take_setting(settings, "promise", dict)
+    kind = take_setting(parts, "kind", str)
+    if kind not in KINDS:
+        msg = f"the kind of a promise must be one of {', '.join(KINDS)}"
+        raise FormatError(msg)
+    confidence = parts.pop("confidence", None)
+    if confidence is not None:
+        confidence = take_setting({"confidence": confidence}, "confidence", float)
+    promise = Promise(
+        kind,
+        take_setting(parts, "max_disagreement", float),
+        confidence,
+        take_setting(parts, "n_rows", int),
+        take_setting(parts, "n_disagreements", int),
+    )
+    refuse_leftovers(parts, {})
+    if (kind == "confidence") != (confidence is not None):
+        msg = "a promise has a confidence if and only if it is of that kind"
+        raise FormatError(msg)
+    return promise
 
 
 def _plain(name: str, value: Any) -> Any:

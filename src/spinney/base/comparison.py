@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from spinney.base.wording import in_columns, number, percent
+from spinney.base.wording import in_columns, number, percent, whole
+from spinney.calibration.class_changes import ClassChange
 from spinney.errors import FormatError
 
 # Columns of the table that people see.
 HEADINGS = ("candidate", "trees", "differ", "batch, µs", "single, µs", "verdict")
+# And of that of predicted classes, of which so many are shown.
+HEADINGS_OF_CLASSES = ("class", "by the model", "early exit", "lost", "share lost")
+N_CLASSES = 20
 # What the list of candidates is called in files.
 NAME_IN_FILES = "trials"
 
@@ -80,6 +84,9 @@ class Comparison:
         Confidence that was asked for.
     outcome : str
         What came out, in a sentence or two.
+    class_changes : tuple of ClassChange, default=()
+        How often each class is predicted on the rows that the promise was established
+        on, by the model and by what was chosen. Empty if no answer ever differs.
     """
 
     candidates: tuple[Candidate, ...]
@@ -89,6 +96,7 @@ class Comparison:
     max_disagreement: float
     confidence: float | None
     outcome: str
+    class_changes: tuple[ClassChange, ...] = ()
 
     @property
     def chosen(self) -> Candidate:
@@ -124,9 +132,36 @@ class Comparison:
             for one in self.candidates
         ]
 
+    def cells_of_classes(self) -> list[tuple[str, ...]]:
+        """Return what became of each class as a table for people.
+
+        Returns
+        -------
+        rows : list of tuple of str
+            One row per class, the first `N_CLASSES` of them; `HEADINGS_OF_CLASSES`
+            names the columns.
+        """
+        changes = self.class_changes
+        rows: list[tuple[str, ...]] = [
+            (
+                str(one.label),
+                whole(one.n_full),
+                whole(one.n_early),
+                whole(one.n_lost),
+                percent(one.n_lost / one.n_full if one.n_full else None),
+            )
+            for one in changes[:N_CLASSES]
+        ]
+        if len(changes) > N_CLASSES:
+            rows.append((f"{len(changes) - N_CLASSES} more", "", "", "", ""))
+        return rows
+
     def __str__(self) -> str:
         table = in_columns([HEADINGS, *self.cells()], left=(0, len(HEADINGS) - 1))
-        return "\n".join([self.description, table, self.outcome])
+        parts = [self.description, table, self.outcome]
+        if self.class_changes:
+            parts.append(in_columns([HEADINGS_OF_CLASSES, *self.cells_of_classes()]))
+        return "\n".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can hold.
@@ -142,6 +177,7 @@ class Comparison:
             {name: _none_for_nan(value) for name, value in candidate.items()}
             for candidate in parts.pop("candidates")
         ]
+        parts["class_changes"] = [asdict(one) for one in self.class_changes]
         return {NAME_IN_FILES: candidates, **parts}
 
     @classmethod
@@ -163,9 +199,15 @@ class Comparison:
             msg = f"its comparison must have {NAME_IN_FILES}"
             raise FormatError(msg)
         rest = {name: value for name, value in parts.items() if name != NAME_IN_FILES}
+        # Files of older versions do not have it.
+        changes = rest.pop("class_changes", [])
+        if not isinstance(changes, list):
+            msg = "class_changes of its comparison must be a list"
+            raise FormatError(msg)
         made = cls(
             tuple(Candidate(**_checked(Candidate, one)) for one in candidates),
-            **_checked(cls, rest, skip="candidates"),
+            class_changes=tuple(_class_change(one) for one in changes),
+            **_checked(cls, rest, skip=("candidates", "class_changes")),
         )
         if sum(one.chosen for one in made.candidates) != 1:
             msg = f"exactly one of its {NAME_IN_FILES} must be chosen"
@@ -183,9 +225,20 @@ _KINDS = {
 }
 
 
-def _checked(cls: type, parts: Any, skip: str = "") -> dict[str, Any]:
+def _class_change(parts: Any) -> ClassChange:
+    """Return a change of a class out of a file, or say what is wrong."""
+    if not isinstance(parts, Mapping) or not isinstance(
+        parts.get("label"), (str, int, float)
+    ):
+        msg = "a ClassChange must have a label that is a text or a number"
+        raise FormatError(msg)
+    rest = {name: value for name, value in parts.items() if name != "label"}
+    return ClassChange(parts["label"], **_checked(ClassChange, rest, skip=("label",)))
+
+
+def _checked(cls: type, parts: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return values for the fields of a dataclass, or say what is wrong."""
-    wanted = {one.name: str(one.type) for one in fields(cls) if one.name != skip}
+    wanted = {one.name: str(one.type) for one in fields(cls) if one.name not in skip}
     if not isinstance(parts, Mapping) or set(parts) != set(wanted):
         msg = f"a {cls.__name__} must have the parts {', '.join(wanted)}"
         raise FormatError(msg)

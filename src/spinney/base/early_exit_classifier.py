@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +14,19 @@ from sklearn.utils.validation import check_is_fitted
 from spinney.base.comparison import Comparison
 from spinney.base.estimator import EnsembleClassifier
 from spinney.calibration.bounds import Certificate
+from spinney.calibration.class_changes import (
+    ClassChange,
+    class_changes,
+    warn_of_lost_classes,
+)
 from spinney.calibration.fitted_rule import FittedRule
+from spinney.calibration.ladder import (
+    boldest_kept,
+    certificate_of,
+    warn_of_certain_exits,
+)
+from spinney.calibration.promise import Promise
+from spinney.calibration.row_splits import SHARES, RowParts
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
 from spinney.runtime.scoring import decision_threshold, scoring_forest
@@ -26,6 +38,7 @@ class CountingClassifier(EnsembleClassifier, ABC):
     max_disagreement: float
     n_jobs: int | None
     certificate_: Certificate | None
+    promise_: Promise | None
     acceleration_: Comparison
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -142,11 +155,88 @@ class CountingClassifier(EnsembleClassifier, ABC):
 class EarlyExitClassifier(CountingClassifier):
     """Base of the classifiers that execute an exit rule."""
 
+    confidence: float | None
     rule_: ExitRule
     order_: NDArray[np.int64]
     exit_points_: NDArray[np.int64]
     expected_disagreement_: float
+    class_changes_: tuple[ClassChange, ...]
     _engine: EarlyExitEngine
+
+    def _calibrated(
+        self,
+        ladder: Sequence[Callable[[], FittedRule]],
+        certain: Callable[[], FittedRule],
+        rows: Any,
+        full: NDArray[np.intp],
+        parts: RowParts,
+        engine_for: Callable[[ExitRule, EarlyExitEngine | None], EarlyExitEngine],
+    ) -> FittedRule:
+        """Return the boldest rule of a ladder that keeps the bound on new rows.
+
+        Sets `promise_`, `certificate_` and `class_changes_`.
+
+        Parameters
+        ----------
+        ladder : sequence of callables
+            Make rules, from the most cautious to the boldest.
+        certain : callable
+            Makes the rule that is taken if none of them keeps the bound: its answers
+            are those of the full ensemble on any row.
+        rows : array-like
+            Rows that nothing was fitted to, as the engine takes them.
+        full : ndarray of shape (n_rows,)
+            Class indices that the full ensemble gives them.
+        parts : RowParts
+            How rows were shared out.
+        engine_for : callable
+            Makes the engine for a rule, with the last engine at hand.
+        """
+        bound = float(self.max_disagreement)
+        engine: EarlyExitEngine | None = None
+
+        def answers_of(fitted: FittedRule) -> NDArray[np.intp]:
+            nonlocal engine
+            engine = engine_for(fitted.rule, engine)
+            return engine.evaluate(rows, self.n_jobs)[0]
+
+        kept = None
+        if bound > 0.0 and len(ladder):
+            kept = boldest_kept(
+                (make() for make in ladder),
+                answers_of,
+                full,
+                max_disagreement=bound,
+                confidence=self.confidence,
+            )
+        if kept is None:
+            self._promise(Promise("never", bound))
+            if bound > 0.0 and len(ladder):
+                warn_of_certain_exits(
+                    len(full),
+                    parts.n_given,
+                    bound,
+                    self.confidence,
+                    share=SHARES["prove"],
+                    fallback=(
+                        "rows leave only where the rest of the ensemble cannot change "
+                        "the answer"
+                    ),
+                    stacklevel=4,
+                )
+            return certain()
+        fitted, promise = kept
+        self._promise(promise)
+        labels = (self.classes_[codes] for codes in (full, answers_of(fitted)))
+        self.class_changes_ = class_changes(self.classes_, *labels)
+        warn_of_lost_classes(self.class_changes_, bound, stacklevel=4)
+        return fitted
+
+    def _promise(self, promise: Promise) -> None:
+        """Set what is promised; no class has changed as far as is known."""
+        self.promise_ = promise
+        self.certificate_ = certificate_of(promise)
+        self.class_changes_ = ()
 
     def _adopt(self, fitted: FittedRule, last: EarlyExitEngine | None = None) -> None:
         """Take over a rule, and what the runtime has laid out for the last one.
@@ -171,7 +261,8 @@ class EarlyExitClassifier(CountingClassifier):
         """Return a copy with another bound and rule, of which nothing is proven."""
         other = copy.copy(self)
         other.set_params(max_disagreement=float(level), confidence=None)
-        other.certificate_ = None
+        other.certificate_ = other.promise_ = None
+        other.class_changes_ = ()
         if hasattr(other, "acceleration_"):
             del other.acceleration_
         other._adopt(fitted, last)

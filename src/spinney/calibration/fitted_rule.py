@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,17 @@ class FittedRule:
     disagreement: float
     undecided: NDArray[np.float64]
     strategy: Any = None
+
+
+def unmeasured(rule: ExitRule) -> FittedRule:
+    """Return a rule of which it is not known yet what it does.
+
+    Parameters
+    ----------
+    rule : ExitRule
+        The rule.
+    """
+    return FittedRule(rule, math.nan, math.nan, np.zeros(0))
 
 
 def evaluates_all(order: NDArray[np.int64], n_sums: int, voting: str) -> FittedRule:

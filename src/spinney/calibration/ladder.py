@@ -21,21 +21,22 @@ from spinney.calibration.bounds import (
     check_confidence,
     check_n_rows,
     clopper_pearson_upper,
-    first_enough,
     percent,
-    rounded_up,
     rows_needed,
 )
+from spinney.calibration.promise import Promise
+from spinney.calibration.risk_control import control_risk, rows_to_control
 from spinney.calibration.row_splits import LEAST_TO_FIT
 from spinney.errors import SpinneyWarning
 
 Candidate = TypeVar("Candidate")
 
 # How far the most cautious candidates are moved out, in deviations.
-WIDENINGS = (2.0, 1.0, 0.5, 0.25, 0.1)
-# What part of the bound candidates aim at: thresholds along an order, whose most
-# cautious candidates are widened, and votes in random order.
-LEVELS_OF_THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+WIDENINGS = (3.0, 2.0, 1.5, 1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05)
+# What part of the bound candidates aim at: rules whose most cautious candidates are
+# widened, and votes in random order. The last of these is the bound itself, so that it
+# also holds on average over all orders of the trees.
+LEVELS_OF_RULES = tuple(0.05 * k for k in range(31))
 LEVELS_OF_VOTES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
@@ -123,140 +124,151 @@ def certify_sequence(
     return accepted
 
 
-def boldest_proven(
+def boldest_kept(
     candidates: Iterable[Candidate],
     answers_of: Callable[[Candidate], NDArray[Any]],
     full: NDArray[Any],
     *,
     max_disagreement: float,
-    confidence: float,
-    share: float = 1.0,
-    n_given: int | None = None,
-) -> tuple[Candidate, Certificate] | None:
-    """Return the boldest candidate that is proven to keep a bound, or warn and None.
+    confidence: float | None,
+) -> tuple[Candidate, Promise] | None:
+    """Return the boldest candidate that keeps a bound on new rows, if any does.
 
     Parameters
     ----------
     candidates : iterable
-        From the most cautious to the boldest, fixed before the rows for certification
-        are looked at.
+        From the most cautious to the boldest, fixed before the rows are looked at.
     answers_of : callable
-        Returns the answers of a candidate for these rows.
+        Returns the answers of a candidate for rows that played no part in making it.
     full : ndarray of shape (n_rows,)
         The answers of the full ensemble.
-    max_disagreement, confidence : float
-        What is to be proven.
-    share : float, default=1.0
-        Share of the rows given to `fit` that is usually kept for certification.
-    n_given : int, optional
-        Number of rows given to `fit`, if `share_to_prove` has shared them out.
+    max_disagreement : float
+        The bound.
+    confidence : float or None
+        The probability with which it is to hold; None for on average.
 
     Returns
     -------
-    proven : tuple of the candidate and its Certificate, or None
-        As `certify_sequence` chooses it.
+    kept : tuple of the candidate and a Promise, or None
+        As `control_risk` chooses it, or, with a confidence, `certify_sequence`.
     """
     tried: list[Candidate] = []
     counts: list[int] = []
 
-    def disagreements() -> Iterator[int]:
+    def differs() -> Iterator[NDArray[np.bool_]]:
         for candidate in candidates:
+            here = np.asarray(answers_of(candidate) != full)
             tried.append(candidate)
-            counts.append(int(np.count_nonzero(answers_of(candidate) != full)))
-            yield counts[-1]
+            counts.append(int(np.count_nonzero(here)))
+            yield here
 
-    accepted = certify_sequence(
-        disagreements(),
-        len(full),
-        max_disagreement=max_disagreement,
-        confidence=confidence,
+    if confidence is None:
+        index = control_risk(differs(), len(full), max_disagreement)
+    else:
+        accepted = certify_sequence(
+            (int(np.count_nonzero(here)) for here in differs()),
+            len(full),
+            max_disagreement=max_disagreement,
+            confidence=confidence,
+        )
+        index = None if accepted is None else accepted.index
+    if index is None:
+        return None
+    kind = "expected" if confidence is None else "confidence"
+    promise = Promise(
+        kind, float(max_disagreement), confidence, len(full), counts[index]
     )
-    if accepted is not None:
-        return tried[accepted.index], accepted.certificate
-    message = nothing_certified_message(
-        counts[0],
-        len(full),
-        max_disagreement=max_disagreement,
-        confidence=confidence,
-        share=share,
-        n_given=n_given,
-    )
-    warnings.warn(message, SpinneyWarning, stacklevel=4)
-    return None
+    return tried[index], promise
 
 
-def nothing_certified_message(
-    n_disagreements: int,
-    n_rows: int,
-    *,
-    max_disagreement: float,
-    confidence: float,
-    share: float = 1.0,
-    n_given: int | None = None,
-) -> str:
-    """Return the words for a warning that even the first candidate was not proven.
+def certificate_of(promise: Promise) -> Certificate | None:
+    """Return a promise with confidence as a certificate, and None for others.
 
     Parameters
     ----------
-    n_disagreements, n_rows : int
-        What the most cautious candidate did on the certification rows.
-    max_disagreement, confidence : float
-        What was asked for.
-    share : float, default=1.0
-        Share of the rows given to `fit` that is usually kept for certification. The
-        numbers of rows that the message asks for are those to be given to `fit`.
-    n_given : int, optional
-        As in `boldest_proven`.
+    promise : Promise
+        What is promised. The bound is the one that was asked for: a tighter one, from
+        the count of the candidate taken, would not hold after the choice.
     """
-    opening = (
-        f"No candidate is proven to disagree on at most {percent(max_disagreement)} "
-        f"of new rows with {percent(confidence)} confidence, so all trees are "
-        "evaluated. "
+    if promise.kind != "confidence":
+        return None
+    assert promise.confidence is not None
+    return Certificate(
+        promise.n_disagreements / promise.n_rows,
+        promise.max_disagreement,
+        promise.n_rows,
+        promise.n_disagreements,
+        promise.confidence,
     )
-    if max_disagreement <= 0.0:
-        return opening + (
-            "Rows cannot prove that nothing ever differs: leave confidence out, or "
-            "allow some disagreement."
-        )
-    within_reach = clopper_pearson_upper(n_disagreements, n_rows, confidence)
-    allowed = rounded_up(within_reach)
-    remedy = "Pass more rows"
-    if allowed < 1.0:
-        remedy += f", or allow a max_disagreement of {allowed:g} or more"
-    least = rows_needed(max_disagreement, confidence)
+
+
+def rows_to_promise(max_disagreement: float, confidence: float | None) -> int:
+    """Return the fewest calibration rows with which a bound can be promised.
+
+    Parameters
+    ----------
+    max_disagreement : float
+        The bound; with 0 no rows are needed, as nothing is left to chance.
+    confidence : float or None
+        The probability with which it is to hold; None for on average.
+    """
+    if max_disagreement == 0.0:
+        return 0
+    if confidence is None:
+        return rows_to_control(max_disagreement)
+    return rows_needed(max_disagreement, confidence)
+
+
+def warn_of_certain_exits(
+    n_rows: int,
+    n_given: int,
+    max_disagreement: float,
+    confidence: float | None,
+    *,
+    share: float,
+    fallback: str,
+    stacklevel: int,
+) -> None:
+    """Warn that no candidate keeps the bound, and say what would help.
+
+    Parameters
+    ----------
+    n_rows, n_given : int
+        Calibration rows that were kept for the promise, and rows that were given.
+    max_disagreement : float
+        The bound.
+    confidence : float or None
+        The probability with which it is to hold; None for on average.
+    share : float
+        Share of the rows that is usually kept for the promise.
+    fallback : str
+        What is done instead, as the end of a sentence.
+    stacklevel : int
+        As in `warnings.warn`, counted from the caller.
+    """
+    how = (
+        "on average" if confidence is None else f"with {percent(confidence)} confidence"
+    )
+    msg = (
+        f"A disagreement of at most {percent(max_disagreement)} on new rows, {how}, "
+        "could not be established, so "
+    )
+    least = rows_to_promise(max_disagreement, confidence)
     if n_rows < least:
-        in_all = math.ceil(least / share)
-        if n_given is not None:
-            in_all = min(in_all, least + LEAST_TO_FIT)
-        given = math.ceil(n_rows / share) if n_given is None else n_given
-        return opening + (
-            f"That takes {_rows(least, in_all)} even if none disagrees, and there were "
-            f"{_rows(n_rows, given)}. {remedy}."
+        in_all = least + LEAST_TO_FIT
+        msg += (
+            f"{fallback}. That takes {least:,} calibration rows that nothing is fitted "
+            f"to, {in_all:,} rows in all, and X has {n_given:,}. Pass more rows "
+            f"({math.ceil(3 * least / share):,} or more are good), or a larger "
+            "max_disagreement."
         )
-    rate = n_disagreements / n_rows
-    seen = (
-        f"The most cautious candidate disagreed on {n_disagreements:,} of {n_rows:,} "
-        "rows. "
-    )
-    if rate >= max_disagreement:
-        return f"{opening}{seen}Allow a max_disagreement of {allowed:g} or more."
-
-    def enough(n: int) -> bool:
-        bound = clopper_pearson_upper(math.ceil(rate * n), n, confidence)
-        return bound <= max_disagreement
-
-    more = first_enough(enough, n_rows)
-    return opening + (
-        f"{seen}At that rate it takes about {_rows(more, math.ceil(more / share))}. "
-        f"{remedy}."
-    )
-
-
-def _rows(n_rows: int, in_all: int) -> str:
-    """Return a number of certification rows, and of rows to be given to `fit`."""
-    if n_rows == in_all:
-        return f"{n_rows:,} rows"
-    return f"{n_rows:,} rows for certification ({in_all:,} in all)"
+    else:
+        msg += (
+            f"{fallback}: on {n_rows:,} calibration rows even the most cautious "
+            "candidate differed too often. Pass more rows, or a larger "
+            "max_disagreement."
+        )
+    warnings.warn(msg, SpinneyWarning, stacklevel=stacklevel + 1)
 
 
 def rungs(

@@ -6,26 +6,27 @@ its own, and how many depends on the number of rows alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.calibration.bounds import check_n_rows, rows_needed
+from spinney.calibration.bounds import check_n_rows
 from spinney.errors import InvalidArgumentError
 
 Index = NDArray[np.intp]
 
-USES = ("order", "fit", "compare", "prove")
+# How rows are shared out: to fit order and thresholds to, to compare candidates on
+# where there are several, and to establish what is promised about new rows.
+SHARES = {"fit": 0.5, "prove": 0.5}
+SHARES_WITH_COMPARISON = {"fit": 0.4, "compare": 0.15, "prove": 0.45}
 
 # Fewer rows than this tell nothing about thresholds.
 LEAST_TO_FIT = 50
 # Share of the rows kept back from training when the estimator is still to be trained.
 HELD_OUT = 0.25
-# Where rows are scarce, orders are found without one of so many parts of them, in turn.
-N_FOLDS = 5
 
 
 def split_rows(
@@ -81,38 +82,6 @@ def split_rows(
     return tuple(np.sort(part) for part in np.split(order, ends[:-1]))
 
 
-def share_to_prove(
-    n_rows: int, usual: float, max_disagreement: float, confidence: float
-) -> float:
-    """Return the share of some rows that is best kept for certification.
-
-    With few rows the usual share is too few to prove anything, whatever they say. As
-    many as a proof takes are then kept, if enough are left to fit something to.
-
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows to be shared out.
-    usual : float
-        The share with many rows, above 0 and below 1.
-    max_disagreement : float
-        Bound to be proven, 0 or more and below 1.
-    confidence : float
-        Confidence of the bound.
-
-    Returns
-    -------
-    share : float
-        `usual`, or a larger one.
-    """
-    if max_disagreement <= 0.0:
-        return usual
-    least = rows_needed(max_disagreement, confidence)
-    if usual * n_rows < least <= n_rows - LEAST_TO_FIT:
-        return least / n_rows
-    return usual
-
-
 def held_out_split(
     y: NDArray[Any], rng: np.random.RandomState
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -160,98 +129,64 @@ class RowParts:
 
     Parameters
     ----------
-    order : ndarray or None
-        Rows to choose the order of the trees on.
     fit : ndarray
-        Rows to fit thresholds to.
-    compare : ndarray or None
-        Rows to compare candidates on.
-    prove : ndarray or None
-        Rows to prove a bound on.
-    usual_share : float
-        Which share of all rows is usually kept for proof; 0 if none is wanted.
+        Rows to fit order and thresholds to.
+    compare : ndarray
+        Rows to compare candidates on; none if there is nothing to compare.
+    prove : ndarray
+        Rows that nothing was fitted to, to establish a promise on.
     n_given : int
         How many rows there are in all.
-    n_folds : int
-        Above 1 if rows to order and to fit are the same: an order is then found so many
-        times, each without another part of them.
     """
 
-    order: Index | None
     fit: Index
-    compare: Index | None
-    prove: Index | None
-    usual_share: float
+    compare: Index
+    prove: Index
     n_given: int
-    n_folds: int
-
-    def folds_to_order(self) -> Iterator[Index | None]:
-        """Yield indices of rows to choose an order on: all, or all but each fold."""
-        if self.order is None or self.n_folds == 1:
-            yield self.order
-            return
-        fold = np.arange(len(self.order)) % self.n_folds
-        for left_out in range(self.n_folds):
-            yield self.order[fold != left_out]
 
 
 def split_by_use(
     n_rows: int,
     shares: Mapping[str, float],
-    *,
-    max_disagreement: float = 0.0,
-    confidence: float | None = None,
+    n_to_prove: int,
     rng: np.random.RandomState,
 ) -> RowParts:
     """Part rows by what they are for.
 
-    Where the usual share is too few to prove anything, more rows are kept for the
-    proof. The others then serve to order and to fit alike: orders are found on several
-    parts of them and averaged, so that no row has much to say in the order that
-    thresholds are fitted to it in. Where candidates are to be compared too, the other
-    uses share what is left as usual.
+    Where the usual share is too few to promise anything, as many rows as a promise
+    takes are kept for it, if enough are left to fit something to. How many depends on
+    numbers alone, and on nothing in the rows.
 
     Parameters
     ----------
     n_rows : int
         Number of rows.
     shares : mapping
-        Size of each part relative to the others, for some of ``"order"``, ``"fit"``,
-        ``"compare"`` and ``"prove"``; ``"fit"`` always.
-    max_disagreement, confidence
-        What is to be proven, if anything is.
+        Size of each part relative to the others: `SHARES` or `SHARES_WITH_COMPARISON`.
+    n_to_prove : int
+        Rows that a promise takes at least; 0 if it takes none, and none are kept then.
     rng : RandomState
         Draws which row comes where.
     """
-    uses = [use for use in USES if use in shares]
-    sizes = [shares[use] for use in uses]
-    usual = shares["prove"] / sum(sizes) if "prove" in shares else 0.0
-    cross_fit = False
-    if confidence is not None:
-        kept = share_to_prove(n_rows, usual, max_disagreement, confidence)
-        if kept > usual and "compare" in uses:
-            others = 1.0 - kept
-            sizes = [others * size / sum(sizes[:-1]) for size in sizes[:-1]] + [kept]
-        elif kept > usual:
-            cross_fit = "order" in uses
-            uses, sizes = ["fit", "prove"], [1.0 - kept, kept]
-    if n_rows >= len(uses):
-        parts = dict(zip(uses, split_rows(n_rows, sizes, rng), strict=True))
-    else:
+    sizes = dict(shares)
+    if n_to_prove == 0:
+        del sizes["prove"]
+    elif sizes["prove"] * n_rows < n_to_prove <= n_rows - LEAST_TO_FIT:
+        others = 1.0 - sizes.pop("prove")
+        left = 1.0 - n_to_prove / n_rows
+        sizes = {use: left * size / others for use, size in sizes.items()}
+        sizes["prove"] = n_to_prove / n_rows
+    nothing = np.arange(0)
+    if n_rows < len(sizes):
         # Too few to tell anything; whatever comes out is fitted to them.
-        parts = dict.fromkeys(uses, np.arange(n_rows))
-        if "prove" in parts:
-            parts["prove"] = np.arange(0)  # and nothing is proven on none
-    if cross_fit:
-        parts["order"] = parts["fit"]
+        return RowParts(np.arange(n_rows), nothing, nothing, n_rows)
+    drawn = split_rows(n_rows, list(sizes.values()), rng)
+    parts = dict(zip(sizes, drawn, strict=True))
     return RowParts(
-        parts.get("order"),
         parts["fit"],
-        parts.get("compare"),
-        parts.get("prove"),
-        usual,
+        parts.get("compare", nothing),
+        parts.get("prove", nothing),
         n_rows,
-        N_FOLDS if cross_fit else 1,
     )
 
 

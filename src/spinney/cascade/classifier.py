@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,38 +15,35 @@ from spinney.base.classifier_fields import (
     classifier_from_parts,
     classifier_to_parts,
     engine_of_parts,
+    promise_to_setting,
     rule_to_parts,
     take_certificate,
+    take_promise,
     take_rule,
 )
 from spinney.base.early_exit_classifier import EarlyExitClassifier
 from spinney.base.parameters import check_choice, check_costs
 from spinney.base.progress import progress_for
 from spinney.calibration.bounds import check_confidence, check_max_disagreement
-from spinney.calibration.fitted_rule import FittedRule
-from spinney.calibration.ladder import boldest_proven
-from spinney.calibration.row_splits import RowParts, at_most, split_by_use
-from spinney.cascade.fitter import RuleFitter, cautious_to_bold, measured
-from spinney.cascade.fitting import (
+from spinney.calibration.fitted_rule import FittedRule, unmeasured
+from spinney.calibration.ladder import rows_to_promise
+from spinney.calibration.row_splits import SHARES, at_most, split_by_use
+from spinney.cascade.fitter import RuleFitter, measured
+from spinney.cascade.orders import (
     NEED_LABELS,
-    NEED_ROWS,
-    RULES,
     check_order_name,
     is_named,
 )
+from spinney.cascade.rungs import RULES
 from spinney.cascade.tables import most_rows, table_of
 from spinney.errors import FormatError, InvalidArgumentError
+from spinney.ordering import ScoreTable
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_setting
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
 from spinney.runtime.score_bins import EARLY_EXITS
 from spinney.runtime.scoring import decision_threshold
-
-# How rows are shared out between order, thresholds and proof.
-SHARES = {"order": 1.0, "fit": 2.0, "prove": 2.0}
-# The same, where nothing is to be proven.
-SHARES_WITHOUT_PROOF = {"order": 1.0, "fit": 1.0}
 
 
 class CascadeClassifier(EarlyExitClassifier):
@@ -64,17 +60,18 @@ class CascadeClassifier(EarlyExitClassifier):
         The ensemble. ``FrozenEstimator(model)`` for a trained model; an unfitted
         estimator is trained by `fit` on three quarters of the rows.
     max_disagreement : float, default=5e-3
-        Share of the rows whose answer may differ from that of the whole ensemble, in
-        ``[0, 1)``. See Notes for which rows.
+        Share of new rows whose answer may differ from that of the whole ensemble, on
+        average, in ``[0, 1)``. With 0 no answer ever differs. See Notes.
     order : {"qwyc", "natural", "random", "individual_mse", "greedy_mse"} or \
 array-like, default="qwyc"
         Order of the trees: chosen together with thresholds (``"qwyc"``), as trained,
         drawn at random, by squared error against labels (each tree alone, or greedily
         together), or a permutation.
     rule : {"thresholds", "fan", "optimal"}, default="thresholds"
-        When a row is done: thresholds fitted step by step; the rule of Fan et al.; or
-        thresholds that spread the allowed disagreement over all steps so that the
-        fewest trees are evaluated.
+        When a row is done: thresholds at which an early answer is as likely to be wrong
+        at every exit point; the rule of Fan et al.; or thresholds that spread the
+        allowed disagreement over the exit points so that the fewest trees are
+        evaluated.
     early_exit : {"both", "negative", "positive"}, default="both"
         Which answers may be given early. With ``"negative"`` rows are rejected early,
         and all others are scored in full. Other than ``"both"`` for two classes only.
@@ -83,10 +80,8 @@ array-like, default="qwyc"
         ``rule="optimal"``. With costs given, what is minimised is their sum, and
         there are more exit points than the time that they take would suggest.
     confidence : float, default=None
-        If given, the bound holds for new rows with this probability: two fifths of the
-        rows are kept to prove it (half, if `fit` gets `X_order` or the order needs no
-        rows; more, if these are too few), and the boldest of several candidates is
-        taken for which they do.
+        If given, the bound holds for new rows with this probability over the draw of
+        the rows, and not only on average. It takes more rows and more trees.
     random_state : int, RandomState instance or None, default=None
         Draws which row is used for what, and random orders. Pass an int for the same
         result on every call.
@@ -111,12 +106,17 @@ array-like, default="qwyc"
     rule_ : ExitRule
         All of these in one object.
     expected_trees_ : float
-        Trees evaluated per row, on average over the rows that thresholds were fitted
-        to.
+        Trees evaluated per row, on average over the calibration rows that nothing was
+        fitted to.
     expected_disagreement_ : float
         Share of these rows on which the answer differs from the full one.
+    promise_ : Promise or None
+        What is promised about new rows; ``print(promise_)`` says it in a sentence.
     certificate_ : Certificate or None
-        What is proven about new rows, if `confidence` was given.
+        The same as a certificate, if `confidence` was given.
+    class_changes_ : tuple of ClassChange
+        How often each class is predicted on the calibration rows, by all trees and
+        with early exit.
     forest_ : Forest
         The ensemble.
     estimator_ : estimator
@@ -135,22 +135,26 @@ array-like, default="qwyc"
     -----
     The disagreement is that with the whole ensemble, not errors against the truth.
 
-    Without `confidence` the bound is kept on the rows that the thresholds were fitted
-    to, which are not those that the order was chosen on. It is no promise about new
-    rows: there the disagreement is usually somewhat higher, by a half or more where
-    there are only a few thousand rows.
+    The bound is about new rows of the same kind as `X`. Order and thresholds are
+    fitted to one half of `X`, from the most cautious to the boldest, and the other half
+    tells how bold one may be (risk control [2]_): averaged over the draw of `X`, a new
+    row is answered differently with a probability of at most `max_disagreement`. With
+    `confidence` the share of such rows keeps the bound with that probability over the
+    draw of the second half. If half of the rows are too few for the bound, more are
+    kept for it; if all are too few, a warning says how many it takes, and rows leave
+    only where the trees left cannot change the answer.
 
-    With `confidence` the bound is on the mean disagreement over all rows of the
-    distribution that `X` is drawn from, and it holds with that probability over the
-    draw of the rows kept for proof. Rows that depend on one another, rows that the
-    model was trained on, or new rows of another kind (drift) invalidate it.
+    Rows that depend on one another, rows that the model was trained on, or new rows of
+    another kind (drift) invalidate the promise.
 
-    The method is that of [1]_.
+    The order is that of [1]_.
 
     References
     ----------
     .. [1] S. Wang, M. Gupta and S. You, "Quit When You Can: Efficient Evaluation of
        Ensembles with Ordering Optimization", 2018.
+    .. [2] A. N. Angelopoulos, S. Bates, A. Fisch, L. Lei and T. Schuster, "Conformal
+       risk control", ICLR, 2024.
 
     Examples
     --------
@@ -210,63 +214,95 @@ array-like, default="qwyc"
             Labels; needed to train the estimator, and for orders by squared error.
         X_order : array-like of shape (n_more_rows, n_features), default=None
             Other rows to choose the order on; those that the model was trained on
-            will do. Without, a part of `X` is set apart for it.
+            will do. Without, it is chosen on the rows that thresholds are fitted to.
 
         Returns
         -------
         self : CascadeClassifier
             The fitted classifier.
         """
-        rows, parts, order, bound, rng = self._prepared(X, y, X_order)
-        self._adopt(self._fitted(rows, parts, order, bound, rng))
+        bound = self._checked_settings()
+        rows, codes = self._read(X, y)
+        rng = check_random_state(self.random_state)
+        n_to_promise = rows_to_promise(bound, self.confidence)
+        parts = split_by_use(len(rows), SHARES, n_to_promise, rng)
+        order = self._ordered(rows, codes, parts.fit, X_order, bound, rng)
+        table = self._table(rows[parts.fit], rng)
+        fitter = self._fitter()
+        ladder: list[Callable[[], FittedRule]] = []
+        if len(self.classes_) > 1 and fitter.has_several_decisions(table):
+            makers = fitter.ladder(table, order, bound, rng) if bound > 0.0 else []
+            # What the chosen one does is measured on fresh rows.
+            ladder = [lambda make=make: unmeasured(make()) for make in makers]  # type: ignore[misc]
+        fresh = rows[parts.prove]
+        fitted = self._calibrated(
+            ladder,
+            lambda: measured(fitter.certain(table, order), table),
+            fresh,
+            self.forest_.winners(self.forest_.engine.raw(fresh, self.n_jobs)),
+            parts,
+            self._engine_for,
+        )
+        self._adopt(fitted)
+        self._measure_on(fresh)
         return self
 
-    def _prepared(
-        self, X: Any, y: Any, X_order: Any
-    ) -> tuple[
-        NDArray[np.floating],
-        RowParts,
-        NDArray[np.int64],
-        float,
-        np.random.RandomState,
-    ]:
-        """Return converted rows, what they are for, the order, the bound, and rng."""
+    def _measure_on(self, fresh: NDArray[np.floating]) -> None:
+        """Set what the rule does on rows that nothing was fitted to, if there are."""
+        if self.promise_ is not None and self.promise_.n_rows:
+            _, n_evaluated = self._evaluate(fresh)
+            self.expected_trees_ = float(n_evaluated.mean())
+            self.expected_disagreement_ = (
+                self.promise_.n_disagreements / self.promise_.n_rows
+            )
+
+    def _checked_settings(self) -> float:
+        """Return the bound on the disagreement; raise if a setting is wrong."""
         bound = check_max_disagreement(self.max_disagreement)
         check_order_name(self.order)
         check_choice("rule", self.rule, RULES)
         check_choice("early_exit", self.early_exit, EARLY_EXITS)
         if self.confidence is not None:
             check_confidence(self.confidence)
+        return bound
+
+    def _read(
+        self, X: Any, y: Any = None
+    ) -> tuple[NDArray[np.floating], NDArray[np.intp] | None]:
+        """Set the model; return converted rows and class indices to calibrate on."""
         rows, codes = self._train_or_unwrap(X, y)
         check_costs(self.tree_costs, self.forest_.n_trees, "tree_costs")
         self._refuse_wrong_classes()
-        rng = check_random_state(self.random_state)
-        others = None if X_order is None else self._rows_for_order(X_order)
-        needs_rows = is_named(self.order, NEED_ROWS)
-        shares = dict(SHARES_WITHOUT_PROOF if self.confidence is None else SHARES)
-        if not needs_rows or others is not None:
-            del shares["order"]
-        parts = split_by_use(
-            len(rows),
-            shares,
-            max_disagreement=bound,
-            confidence=self.confidence,
-            rng=rng,
+        return rows, codes
+
+    def _ordered(
+        self,
+        rows: NDArray[np.floating],
+        codes: NDArray[np.intp] | None,
+        to_fit: NDArray[np.intp],
+        X_order: Any,
+        bound: float,
+        rng: np.random.RandomState,
+    ) -> NDArray[np.int64]:
+        """Return the order of the trees, found on some of the rows or on others."""
+        if X_order is not None:
+            rows, codes = self._rows_for_order(X_order), None
+            to_fit = np.arange(len(rows))
+        some = at_most(to_fit, most_rows(self.forest_), rng)
+        return self._fitter().find_order(
+            rows[some],
+            None if codes is None else codes[some],
+            bound,
+            rng,
+            progress_for(self.verbose, "ordering"),
         )
-        limit = most_rows(self.forest_)
-        if needs_rows and others is not None:
-            others = others[at_most(np.arange(len(others)), limit, rng)]
-        elif needs_rows:
-            assert parts.order is not None
-            parts = replace(parts, order=at_most(parts.order, limit, rng))
-        parts = replace(parts, fit=at_most(parts.fit, limit, rng))
-        self.certificate_ = None
-        show = progress_for(self.verbose, "ordering")
-        if needs_rows and others is not None:
-            order = self._fitter().find_order(parts, others, None, bound, rng, show)
-        else:
-            order = self._fitter().find_order(parts, rows, codes, bound, rng, show)
-        return rows, parts, order, bound, rng
+
+    def _table(
+        self, rows: NDArray[np.floating], rng: np.random.RandomState
+    ) -> ScoreTable:
+        """Return the scores of rows, of very many a random part."""
+        some = np.sort(at_most(np.arange(len(rows)), most_rows(self.forest_), rng))
+        return table_of(self.forest_, rows[some], self.n_jobs)
 
     def _refuse_wrong_classes(self) -> None:
         """Raise if settings do not go with the number of classes."""
@@ -293,27 +329,6 @@ array-like, default="qwyc"
             raise InvalidArgumentError(msg)
         return self._rows(X_order)
 
-    def _fitted(
-        self,
-        rows: NDArray[np.floating],
-        parts: RowParts,
-        order: NDArray[np.int64],
-        bound: float,
-        rng: np.random.RandomState,
-    ) -> FittedRule:
-        """Return the rule, and what it does on the rows it was fitted to."""
-        table = table_of(self.forest_, rows[parts.fit], self.n_jobs)
-        rule = ExitRule.never(order, len(table.base))
-        fitter = self._fitter()
-        if len(self.classes_) > 1 and fitter.has_several_decisions(table):
-            fit = fitter.planned(table, order, bound, rng)
-            if parts.prove is None:
-                rule = fit(bound)
-            else:
-                candidates = cautious_to_bold(fit, table, bound)
-                rule = self._proven(candidates, rows, parts, bound) or rule
-        return measured(rule, table)
-
     def _fitter(self) -> RuleFitter:
         return RuleFitter(
             self.forest_,
@@ -324,83 +339,44 @@ array-like, default="qwyc"
             self.n_jobs,
         )
 
-    def _proven(
-        self,
-        candidates: list[Callable[[], ExitRule]],
-        rows: NDArray[np.floating],
-        parts: RowParts,
-        bound: float,
-    ) -> ExitRule | None:
-        """Return the boldest rule that is proven to keep the bound, if any."""
-        forest, fresh = self.forest_, rows[parts.prove]
-        assert self.confidence is not None
-        engine: EarlyExitEngine | None = None
-
-        def answers_of(rule: ExitRule) -> NDArray[np.intp]:
-            nonlocal engine
-            engine = self._engine_for(rule, engine)
-            return engine.evaluate(fresh, self.n_jobs)[0]
-
-        proven = boldest_proven(
-            (make() for make in candidates),
-            answers_of,
-            forest.winners(forest.engine.raw(fresh, self.n_jobs)),
-            max_disagreement=bound,
-            confidence=self.confidence,
-            share=parts.usual_share,
-            n_given=parts.n_given,
-        )
-        if proven is None:
-            return None
-        rule, self.certificate_ = proven
-        return rule
-
     def _at_levels(self, rows: Any, levels: Iterable[float]) -> Iterator[Self]:
         rng = check_random_state(self.random_state)
-        index = np.sort(at_most(np.arange(len(rows)), most_rows(self.forest_), rng))
-        table = table_of(self.forest_, rows[index], self.n_jobs)
+        table = self._table(rows, rng)
         fitter = self._fitter()
         several = fitter.has_several_decisions(table)
-        rule = ExitRule.never(self.order_, len(table.base))
         for level in levels:
-            bound = check_max_disagreement(level)
-            if several:
-                rule = fitter.planned(table, self.order_, bound, rng)(bound)
-            yield self._copy_at(bound, measured(rule, table), self._engine)
+            bound = check_max_disagreement(level) if several else 0.0
+            rule = fitter.fit_to_rows(table, self.order_, bound, rng)
+            yield self._copy_at(level, measured(rule, table), self._engine)
 
-    def candidates(self, X: Any, X_order: Any = None) -> list[Callable[[], Self]]:
+    def candidates(self, X: Any) -> list[Callable[[], Self]]:
         """Return what makes copies fitted to rows, the most cautious first.
 
         The classifier itself need not be fitted. The candidates are fixed before any
-        row is looked at that a bound is to be proven on, and each is fitted only when
-        it is called for.
+        row is looked at that a bound is to be established on, and each is fitted only
+        when it is called for. The first one never differs from the full ensemble.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
             Rows to fit to.
-        X_order : array-like of shape (n_more_rows, n_features), default=None
-            Other rows to choose the order on.
 
         Returns
         -------
         candidates : list of callables
-            Each returns a fitted classifier. Empty if the model gives all rows the
-            same answer.
+            Each returns a fitted classifier. There is only the first one if the model
+            gives all rows the same answer, or `max_disagreement` is 0.
         """
-        rows, parts, order, bound, rng = self._prepared(X, None, X_order)
-        table = table_of(self.forest_, rows[parts.fit], self.n_jobs)
+        bound = self._checked_settings()
+        rows, _ = self._read(X)
+        rng = check_random_state(self.random_state)
+        order = self._ordered(rows, None, np.arange(len(rows)), None, bound, rng)
+        table = self._table(rows, rng)
         fitter = self._fitter()
-        if not fitter.has_several_decisions(table):
-            return []
-        fit = fitter.planned(table, order, bound, rng)
-        return self._copies(
-            bound,
-            [
-                lambda make=make: measured(make(), table)  # type: ignore[misc]
-                for make in cautious_to_bold(fit, table, bound)
-            ],
-        )
+        makers: list[Callable[[], ExitRule]] = [lambda: fitter.certain(table, order)]
+        if bound > 0.0 and fitter.has_several_decisions(table):
+            makers += fitter.ladder(table, order, bound, rng)
+        return self._copies(bound, _all_measured(makers, table))
 
     def _adopt(self, fitted: FittedRule, last: EarlyExitEngine | None = None) -> None:
         super()._adopt(fitted, last)
@@ -498,6 +474,7 @@ array-like, default="qwyc"
             "certificate": certificate_to_setting(self.certificate_),
             "expected_disagreement": self.expected_disagreement_,
             "expected_trees": self.expected_trees_,
+            "promise": promise_to_setting(self.promise_),
         }
         return settings, arrays | rule_arrays
 
@@ -513,4 +490,13 @@ array-like, default="qwyc"
         disagreement = take_setting(settings, "expected_disagreement", float)
         classifier._adopt(FittedRule(rule, trees, disagreement, np.zeros(0)), engine)
         classifier.certificate_ = take_certificate(settings)
+        classifier.promise_ = take_promise(settings)
+        classifier.class_changes_ = ()
         return classifier
+
+
+def _all_measured(
+    makers: Iterable[Callable[[], ExitRule]], table: ScoreTable
+) -> list[Callable[[], FittedRule]]:
+    """Return what makes rules together with what they do on the rows of a table."""
+    return [lambda make=make: measured(make(), table) for make in makers]  # type: ignore[misc]

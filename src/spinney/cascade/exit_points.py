@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.forest import Forest
-from spinney.ordering import ScoreTable
-from spinney.runtime.exit_rule import ExitRule
-from spinney.runtime.planning import expected_time, plan_exit_points
+from spinney.runtime.planning import plan_exit_points
 
 Points = NDArray[np.int64]
 
 # Each possible exit point is at least so much further than the one before: a finer
-# choice gains nothing on new rows, and every exit point is one more to be wrong at.
+# choice gains nothing on new rows.
 RATIO = 1.1
 
 
@@ -36,64 +32,23 @@ def spread_exit_points(n_trees: int) -> Points:
 
 
 def paying_exit_points(
-    forest: Forest, rule: ExitRule, table: ScoreTable, points: Points
+    forest: Forest, points: Points, undecided: NDArray[np.float64]
 ) -> Points:
-    """Return those of the exit points of a rule that pay.
+    """Return those of the exit points that pay.
 
     Parameters
     ----------
     forest : Forest
-        The forest.
-    rule : ExitRule
-        A rule with all of them.
-    table : ScoreTable
-        Rows that tell when it decides them.
+        The forest, its trees in the order in which they are evaluated.
     points : ndarray of int
         The exit points to choose from.
+    undecided : ndarray of shape (n_points,)
+        Share of the rows that are still undecided after each.
     """
-    undecided = _undecided(table, rule, points)
-    planned = plan_exit_points(forest.take(rule.order), points, undecided)
+    planned = plan_exit_points(forest, points, undecided)
     if len(planned) == 0 and len(points):
         # All trees at once are as quick. Evaluating fewer is still what one is here
         # for: one exit point, where it spares most trees.
         evaluated = points + undecided * (forest.n_trees - points)
         planned = points[[int(np.argmin(evaluated))]]
     return planned
-
-
-def quickest_plan(
-    forest: Forest,
-    plans: list[Points],
-    fit: Callable[[Points], ExitRule],
-    table: ScoreTable,
-) -> Points:
-    """Return the exit points with which a rule is expected to take the least time.
-
-    Parameters
-    ----------
-    forest : Forest
-        The forest.
-    plans : list of ndarray of int
-        One or several choices of exit points.
-    fit : callable
-        Fits the rule to a plan.
-    table : ScoreTable
-        Rows that tell when it decides them.
-    """
-    if len(plans) == 1:
-        return plans[0]
-
-    def time_of(points: Points) -> float:
-        rule = fit(points)
-        undecided = _undecided(table, rule, points)
-        return expected_time(forest.take(rule.order), points, undecided)
-
-    return min(plans, key=time_of)
-
-
-def _undecided(
-    table: ScoreTable, rule: ExitRule, points: Points
-) -> NDArray[np.float64]:
-    """Return the share of the rows that are still undecided after each exit point."""
-    _, n_evaluated = table.follow(rule)
-    return np.mean(n_evaluated[:, None] > points, axis=0)

@@ -1,4 +1,4 @@
-"""Order, exit points and thresholds of a cascade, as its settings ask for them."""
+"""Order, exit points and rules of a cascade, as its settings ask for them."""
 
 from __future__ import annotations
 
@@ -12,26 +12,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spinney.calibration.fitted_rule import FittedRule
-from spinney.calibration.ladder import LEVELS_OF_THRESHOLDS, rungs
-from spinney.calibration.row_splits import RowParts
-from spinney.cascade.exit_points import (
-    paying_exit_points,
-    quickest_plan,
-    spread_exit_points,
-)
-from spinney.cascade.fitting import (
-    NEED_ROWS,
-    averaged_order,
-    find_order,
-    fit_rule,
-    is_named,
-    widened,
-)
+from spinney.cascade.certain import certain_rule
+from spinney.cascade.exit_points import paying_exit_points, spread_exit_points
+from spinney.cascade.orders import NEED_ROWS, find_order, is_named
+from spinney.cascade.rungs import RuleFamily, boldest_on_rows, undecided
 from spinney.cascade.tables import table_of
 from spinney.errors import SpinneyWarning
 from spinney.forest import Forest
 from spinney.ordering import ScoreTable
 from spinney.runtime.exit_rule import ExitRule
+
+Points = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,21 +50,18 @@ class RuleFitter:
 
     def find_order(
         self,
-        parts: RowParts,
         rows: NDArray[np.floating],
         codes: NDArray[np.intp] | None,
         bound: float,
         rng: np.random.RandomState,
         show: Callable[[float], None],
     ) -> NDArray[np.int64]:
-        """Return the order of the trees, found on the rows that are for it.
+        """Return the order of the trees.
 
         Parameters
         ----------
-        parts : RowParts
-            What rows are for. If none are to order on, all of them are.
         rows : ndarray of shape (n_rows, n_features)
-            Converted rows.
+            Converted rows to find it on.
         codes : ndarray of shape (n_rows,) or None
             Their class indices, if they are known.
         bound : float
@@ -84,33 +72,27 @@ class RuleFitter:
             Is given the share of the work that is done.
         """
         n_trees = self.forest.n_trees
-        needs_rows = is_named(self.order, NEED_ROWS)
-        orders: list[NDArray[np.int64]] = []
+        table = None
+        if is_named(self.order, NEED_ROWS):
+            table = table_of(self.forest, rows, self.n_jobs)
 
         def on_step(placed: int, _: int) -> None:
-            show((len(orders) + placed / n_trees) / parts.n_folds)
+            show(placed / n_trees)
 
-        for index in parts.folds_to_order():
-            table, labels = None, None
-            if needs_rows:
-                some = slice(None) if index is None else index
-                table = table_of(self.forest, rows[some], self.n_jobs)
-                labels = None if codes is None else codes[some]
-            found = find_order(
-                self.order,
-                n_trees,
-                table=table,
-                labels=labels,
-                averages=self.forest.aggregation == "mean",
-                max_disagreement=bound,
-                costs=self.costs,
-                early_exit=self.early_exit,
-                rng=rng,
-                on_step=on_step,
-            )
-            orders.append(found)
+        found = find_order(
+            self.order,
+            n_trees,
+            table=table,
+            labels=codes,
+            averages=self.forest.aggregation == "mean",
+            max_disagreement=bound,
+            costs=self.costs,
+            early_exit=self.early_exit,
+            rng=rng,
+            on_step=on_step,
+        )
         show(1.0)
-        return averaged_order(orders)
+        return found
 
     def has_several_decisions(self, table: ScoreTable) -> bool:
         """Whether rows are decided in more than one way; warn if not.
@@ -129,20 +111,37 @@ class RuleFitter:
         msg = (
             f"The model decides for {only!r} on all {table.n_rows:,} rows that "
             "thresholds are fitted to, so nothing can be learnt about when it does "
-            "not, and all trees are evaluated. Pass more rows, among them some of "
-            "every class."
+            "not, and rows leave only where the trees left cannot change the answer. "
+            "Pass more rows, among them some of every class."
         )
-        warnings.warn(msg, SpinneyWarning, stacklevel=5)
+        warnings.warn(msg, SpinneyWarning, stacklevel=3)
         return False
 
-    def planned(
+    def certain(self, table: ScoreTable, order: NDArray[np.int64]) -> ExitRule:
+        """Return the rule whose answers are those of the forest, on any row.
+
+        Parameters
+        ----------
+        table : ScoreTable
+            Rows that tell where exits pay.
+        order : ndarray of shape (n_trees,)
+            Trees in the order in which they are evaluated.
+        """
+        every = spread_exit_points(self.forest.n_trees)
+        rule = certain_rule(self.forest, order, every, self.early_exit)
+        if len(rule.exit_points) == 0:
+            return rule
+        points = self._paying(order, every, undecided(table, rule))
+        return certain_rule(self.forest, order, points, self.early_exit)
+
+    def ladder(
         self,
         table: ScoreTable,
         order: NDArray[np.int64],
         bound: float,
         rng: np.random.RandomState,
-    ) -> Callable[[float], ExitRule]:
-        """Return what fits the rule to a level, its exit points planned for a bound.
+    ) -> list[Callable[[], ExitRule]]:
+        """Return what makes rules, from the most cautious to the boldest.
 
         Parameters
         ----------
@@ -151,64 +150,50 @@ class RuleFitter:
         order : ndarray of shape (n_trees,)
             Trees in the order in which they are evaluated.
         bound : float
-            Bound on the disagreement.
+            Bound on the disagreement, above 0.
         rng : RandomState
             Draws the orders that thresholds for random orders are fitted to.
         """
-        fit = partial(
-            fit_rule,
-            table=table,
-            order=order,
-            costs=self.costs,
-            early_exit=self.early_exit,
-            is_random=is_named(self.order, ("random",)),
-            # The same orders for all candidates.
-            random_state=int(rng.randint(2**31 - 1)),
+        is_random = is_named(self.order, ("random",))
+        family = RuleFamily(self.rule, self.early_exit, self.costs, is_random)
+        every = spread_exit_points(self.forest.n_trees)
+        return family.ladder(
+            table, order, bound, every, rng, partial(self._paying, order)
         )
 
-        def fit_to(
-            level: float, points: NDArray[np.int64], rule: str = self.rule
-        ) -> ExitRule:
-            return fit(rule, max_disagreement=level, exit_points=points)
+    def fit_to_rows(
+        self,
+        table: ScoreTable,
+        order: NDArray[np.int64],
+        level: float,
+        rng: np.random.RandomState,
+    ) -> ExitRule:
+        """Return the boldest rule of a ladder that keeps a level on the rows given.
 
-        points = all_points = spread_exit_points(self.forest.n_trees)
-        if self.costs is None:
-            rough = [fit_to(bound, all_points)]
-            if self.rule == "optimal":
-                # It spreads what is allowed over all exit points. Thresholds that
-                # spend it at once come nearer to what a few exit points can do.
-                rough.append(fit_to(bound, all_points, "thresholds"))
-            plans = [
-                paying_exit_points(self.forest, rule, table, all_points)
-                for rule in rough
-            ]
-            points = quickest_plan(self.forest, plans, partial(fit_to, bound), table)
-        return partial(fit_to, points=points)
+        It says nothing about other rows.
 
+        Parameters
+        ----------
+        table, order, rng
+            As in `ladder`.
+        level : float
+            Bound on the disagreement.
+        """
+        makers = self.ladder(table, order, level, rng) if level > 0.0 else []
+        kept = boldest_on_rows(makers, table, level)
+        return self.certain(table, order) if kept is None else kept
 
-def cautious_to_bold(
-    fit: Callable[[float], ExitRule], table: ScoreTable, bound: float
-) -> list[Callable[[], ExitRule]]:
-    """Return what makes the candidates among which the boldest proven is taken.
-
-    Parameters
-    ----------
-    fit : callable
-        Fits the rule to a level.
-    table : ScoreTable
-        Rows that tell how far the most cautious ones are widened.
-    bound : float
-        Bound on the disagreement.
-    """
-
-    def widen(rule: ExitRule, deviations: float) -> ExitRule:
-        return widened(rule, table, deviations)
-
-    return rungs(fit, bound, LEVELS_OF_THRESHOLDS, widen)
+    def _paying(
+        self, order: NDArray[np.int64], every: Points, left: NDArray[np.float64]
+    ) -> Points:
+        """Return those of the exit points that pay; all, if trees have costs."""
+        if self.costs is not None:
+            return every
+        return paying_exit_points(self.forest.take(order), every, left)
 
 
 def measured(rule: ExitRule, table: ScoreTable) -> FittedRule:
-    """Return a rule with what it does on the rows it was fitted to.
+    """Return a rule with what it does on rows.
 
     Parameters
     ----------

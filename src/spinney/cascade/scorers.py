@@ -11,18 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from spinney.calibration.row_splits import split_rows
-from spinney.cascade.fitting import (
-    NEED_ROWS,
-    check_order_name,
-    find_order,
-    fit_rule,
-    is_named,
+from spinney.base.parameters import check_choice, check_costs
+from spinney.calibration.bounds import check_confidence, check_max_disagreement
+from spinney.calibration.ladder import (
+    boldest_kept,
+    rows_to_promise,
+    warn_of_certain_exits,
 )
+from spinney.calibration.promise import Promise
+from spinney.calibration.row_splits import SHARES, split_by_use
+from spinney.cascade.orders import check_order_name, find_order, is_named
+from spinney.cascade.rungs import RULES, RuleFamily
 from spinney.errors import InvalidArgumentError
 from spinney.ordering import ScoreTable
 from spinney.runtime.early_exit import EarlyExitEngine
-from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.exit_rule import ExitRule, check_exit_points
 
 Scorer = Callable[[Any], ArrayLike]
 
@@ -41,11 +44,14 @@ class Cascade:
         Score before any scorer.
     beta : float
         With two classes: the score from which a row is positive.
+    promise : Promise
+        What is promised about new rows.
     """
 
     rule: ExitRule
     base: NDArray[np.float64]
     beta: float
+    promise: Promise
 
     def decide(
         self, scorers: Sequence[Scorer], X: Any
@@ -129,6 +135,7 @@ def fit_cascade(
     costs: ArrayLike | None = None,
     y: ArrayLike | None = None,
     exit_points: ArrayLike | None = None,
+    confidence: float | None = None,
     random_state: Any = None,
 ) -> Cascade:
     """Fit a cascade to the scores of any scorers that add up.
@@ -138,8 +145,9 @@ def fit_cascade(
     scores : array-like of shape (n_rows, n_scorers) or (n_rows, n_scorers, n_classes)
         What each scorer says about each of the rows to fit on.
     max_disagreement : float, default=5e-3
-        Share of the rows that thresholds are fitted to that may be decided
-        differently from all scorers together, in ``[0, 1)``.
+        Share of new rows that may be decided differently from all scorers together, on
+        average, in ``[0, 1)``. With 0 all scorers are called: what a scorer may say at
+        most is not known.
     beta : float, default=0.0
         With two classes: a row is positive if the sum of its scores is at least this.
     base : float or array-like of shape (n_classes,), default=0.0
@@ -152,9 +160,11 @@ def fit_cascade(
         True classes as 0, 1, ..., for orders by squared error.
     exit_points : array-like of int, optional
         Numbers of scorers after which a row may be decided; by default after each.
+    confidence : float, optional
+        If given, the bound holds for new rows with this probability.
     random_state : int, RandomState instance or None, default=None
-        Draws which half of the rows the order is chosen on (the thresholds are fitted
-        to the other half), and random orders.
+        Draws which half of the rows order and thresholds are fitted to (the other half
+        tells how bold they may be), and random orders.
 
     Returns
     -------
@@ -174,34 +184,49 @@ def fit_cascade(
     >>> bool(n_evaluated.mean() < 2)
     True
     """
+    bound = check_max_disagreement(max_disagreement)
     check_order_name(order)
+    check_choice("rule", rule, RULES)
+    if confidence is not None:
+        confidence = check_confidence(confidence)
     rng = check_random_state(random_state)
     table = ScoreTable.of_scores(scores, beta=beta, base=base)
-    labels = None if y is None else np.asarray(y)
-    for_order, for_rule = table, table
-    if is_named(order, NEED_ROWS) and table.n_rows >= 2:
-        first, second = split_rows(table.n_rows, (1.0, 1.0), rng)
-        for_order, for_rule = table.take_rows(first), table.take_rows(second)
-        labels = None if labels is None else labels[first]
+    check_costs(costs, table.n_trees)
+    points = check_exit_points(exit_points, table.n_trees)
+    parts = split_by_use(table.n_rows, SHARES, rows_to_promise(bound, confidence), rng)
+    to_fit, fresh = table.take_rows(parts.fit), table.take_rows(parts.prove)
     sequence = find_order(
         order,
         table.n_trees,
-        table=for_order,
-        labels=labels,
-        max_disagreement=max_disagreement,
+        table=to_fit,
+        labels=None if y is None else np.asarray(y)[parts.fit],
+        max_disagreement=bound,
         costs=costs,
         early_exit=early_exit,
         rng=rng,
     )
-    fitted = fit_rule(
-        rule,
-        for_rule,
-        sequence,
-        max_disagreement,
-        costs=costs,
-        early_exit=early_exit,
-        exit_points=exit_points,
-        is_random=is_named(order, ("random",)),
-        random_state=rng,
-    )
-    return Cascade(fitted, table.base, table.beta)
+    family = RuleFamily(rule, early_exit, costs, is_named(order, ("random",)))
+    kept = None
+    if bound > 0.0 and len(parts.prove):
+        makers = family.ladder(to_fit, sequence, bound, points, rng)
+        kept = boldest_kept(
+            (make() for make in makers),
+            lambda candidate: fresh.follow(candidate)[0],
+            fresh.decisions,
+            max_disagreement=bound,
+            confidence=confidence,
+        )
+    if kept is not None:
+        return Cascade(kept[0], table.base, table.beta, kept[1])
+    if bound > 0.0:
+        warn_of_certain_exits(
+            len(parts.prove),
+            table.n_rows,
+            bound,
+            confidence,
+            share=SHARES["prove"],
+            fallback="all scorers are called",
+            stacklevel=2,
+        )
+    never = ExitRule.never(sequence, len(table.base))
+    return Cascade(never, table.base, table.beta, Promise("never", bound))

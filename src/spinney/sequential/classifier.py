@@ -17,8 +17,10 @@ from spinney.base.classifier_fields import (
     classifier_from_parts,
     classifier_to_parts,
     engine_of_parts,
+    promise_to_setting,
     rule_to_parts,
     take_certificate,
+    take_promise,
     take_rule,
 )
 from spinney.base.early_exit_classifier import EarlyExitClassifier
@@ -26,8 +28,9 @@ from spinney.base.estimator import unwrapped
 from spinney.base.parameters import check_choice, check_min_votes
 from spinney.calibration.bounds import check_confidence, check_max_disagreement
 from spinney.calibration.fitted_rule import FittedRule, evaluates_all
-from spinney.calibration.ladder import LEVELS_OF_VOTES, boldest_proven, rungs
-from spinney.calibration.row_splits import split_by_use
+from spinney.calibration.ladder import LEVELS_OF_VOTES, rows_to_promise, rungs
+from spinney.calibration.promise import Promise
+from spinney.calibration.row_splits import SHARES, split_by_use
 from spinney.errors import FormatError, InvalidArgumentError
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_setting
@@ -36,12 +39,11 @@ from spinney.runtime.exit_rule import ExitRule
 from spinney.sequential.optimal import OBJECTIVES
 from spinney.sequential.problem_maker import ProblemMaker
 from spinney.sequential.problems import Problem
+from spinney.sequential.remembered import RememberedVoters
 from spinney.sequential.strategy import StoppingStrategy
 from spinney.sequential.voters import CalledVoters, TreeVoters, voters_of
 
 VOTINGS = ("auto", "hard", "soft")
-# How rows are shared out where a bound is to be proven.
-SHARES = {"fit": 0.5, "prove": 0.5}
 
 
 class SequentialVotingClassifier(EarlyExitClassifier):
@@ -62,8 +64,9 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         code. The members of a `VotingClassifier`, of a `BaggingClassifier` of
         anything, or of a list are called one by one, for undecided rows only.
     max_disagreement : float, default=1e-3
-        Bound on the share of rows whose answer is not that of the whole ensemble, in
-        ``[0, 1)``. With 0 a row is done only when the rest cannot change the result.
+        Share of new rows whose answer may differ from that of the whole ensemble, on
+        average, in ``[0, 1)``. With 0 a row is done only when the rest cannot change
+        the result. See Notes.
     voting : {"auto", "hard", "soft"}, default="auto"
         The whole ensemble of reference: the majority of the votes (``"hard"``), the
         mean of the probabilities (``"soft"``), or as the model itself decides.
@@ -72,9 +75,8 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         `spinney.optimal_strategy`. Other than ``"minimean"`` for hard votes of two
         classes only.
     confidence : float, default=None
-        If given, the bound holds for new rows with this probability: half of the rows
-        are kept to prove it, or more, if these are too few. Without, it is a bound on
-        the mean over the calibration rows and all orders of the trees.
+        If given, the bound holds for new rows with this probability over the draw of
+        the rows, and not only on average. It takes more rows and more voters.
     min_votes : int, default=1
         Voters to be evaluated in any case. With 0, hard votes of two classes may be
         decided without any.
@@ -99,12 +101,17 @@ class SequentialVotingClassifier(EarlyExitClassifier):
     strategy_ : StoppingStrategy or None
         The strategy, for hard votes of two classes.
     expected_votes_ : float
-        Voters evaluated per row, on average over the calibration rows and all orders.
+        Voters evaluated per row, on average over the rows that the strategy was fitted
+        to and all orders.
     expected_disagreement_ : float
-        Share of the calibration rows on which the answer differs, on average over
-        all orders.
+        Share of these rows on which the answer differs, on average over all orders.
+    promise_ : Promise or None
+        What is promised about new rows; ``print(promise_)`` says it in a sentence.
     certificate_ : Certificate or None
-        What is proven about new rows, if `confidence` was given.
+        The same as a certificate, if `confidence` was given.
+    class_changes_ : tuple of ClassChange
+        How often each class is predicted on the calibration rows, by all voters and
+        with early exit.
     forest_ : Forest or None
         The ensemble as a forest; None if its members are no trees.
     estimator_ : estimator
@@ -122,11 +129,26 @@ class SequentialVotingClassifier(EarlyExitClassifier):
     Notes
     -----
     The bound is on the disagreement with the whole ensemble, not on errors against
-    the truth. It is a mean over rows, with ``"minimixed"`` and ``"minimax"`` a bound
-    for every row, and over the random order (for these two also over lots that the
-    strategy draws): one order is drawn by `fit` and serves all rows, so the share seen
-    with it scatters around its mean. Rows of another kind than the calibration rows
-    (drift) invalidate it, except for ``"minimixed"`` and ``"minimax"``.
+    the truth, and about new rows of the same kind as `X`. Strategies are fitted to one
+    half of `X`, from the most cautious to the boldest, and the other half tells how
+    bold one may be in the order that was drawn (risk control [1]_): averaged over the
+    draw of `X`, a new row is answered differently with a probability of at most
+    `max_disagreement`. With `confidence` the share of such rows keeps the bound with
+    that probability over the draw of the second half. If half of the rows are too few
+    for the bound, more are kept for it; if all are too few, a warning says how many it
+    takes, and a row is done only when the rest cannot change the result. Rows of
+    another kind (drift), or rows that the model was trained on, invalidate the promise.
+
+    With ``"minimixed"`` and ``"minimax"`` the bound holds for every row, whatever `X`
+    is, over the random order and the lots that the strategy draws. With `votes` it
+    holds on average over votes that are distributed so, and the random order. One
+    order is drawn by `fit` and serves all rows, so the share that is seen with it
+    scatters around its mean.
+
+    References
+    ----------
+    .. [1] A. N. Angelopoulos, S. Bates, A. Fisch, L. Lei and T. Schuster, "Conformal
+       risk control", ICLR, 2024.
 
     Examples
     --------
@@ -194,16 +216,39 @@ class SequentialVotingClassifier(EarlyExitClassifier):
             The fitted classifier.
         """
         rows, order, bound, rng = self._prepared(X, y, votes)
+        promise = self._promise_without_rows(votes)
         if len(self.classes_) == 1:
             fitted = evaluates_all(order, 1, self.voting_)
-        elif self.confidence is None:
+            self._promise(Promise("never", bound))
+        elif promise is not None:
             problem = self._problem(rows, order, votes, rng)
-            points = self._planned(problem, bound, rng)
-            fitted = problem.solve(bound, points, rng)
+            fitted = self._solved(problem, bound, rng)
+            self._promise(promise)
         else:
-            fitted = self._proven(rows, order, votes, bound, rng)
+            fitted = self._risk_controlled(rows, order, votes, bound, rng)
         self._adopt(fitted)
         return self
+
+    def _promise_without_rows(self, votes: Any) -> Promise | None:
+        """Return what is promised whatever rows say; None if they have to say it."""
+        bound, named = float(self.max_disagreement), isinstance(votes, str)
+        if named and votes == "out_of_bag" and self.confidence is not None:
+            msg = (
+                "confidence is proven on rows that the model was not trained on, and "
+                "votes='out_of_bag' means training rows. Leave one of the two out."
+            )
+            raise InvalidArgumentError(msg)
+        if bound == 0.0:
+            return Promise("never", 0.0)
+        if self.confidence is not None:
+            return None
+        if self.objective != "minimean":
+            return Promise("each row", bound)
+        if votes is None:
+            return None
+        return Promise(
+            "out of bag" if named and votes == "out_of_bag" else "votes", bound
+        )
 
     def _prepared(
         self, X: Any, y: Any = None, votes: ArrayLike | str | None = None
@@ -225,7 +270,6 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         self._check_objective()
         rng = check_random_state(self.random_state)
         order = rng.permutation(voters.n_voters).astype(np.int64)
-        self.certificate_ = None
         return rows, order, bound, rng
 
     def _read_voters(self, X: Any) -> Any:
@@ -291,7 +335,13 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         fit = partial(problem.solve, points=points, rng=rng)
         return rungs(fit, bound, LEVELS_OF_VOTES)
 
-    def _proven(
+    def _solved(
+        self, problem: Problem, bound: float, rng: np.random.RandomState
+    ) -> FittedRule:
+        """Return the best rule for a bound, with exits where they pay."""
+        return problem.solve(bound, self._planned(problem, bound, rng), rng)
+
+    def _risk_controlled(
         self,
         rows: Any,
         order: NDArray[np.int64],
@@ -299,43 +349,30 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         bound: float,
         rng: np.random.RandomState,
     ) -> FittedRule:
-        """Return the boldest candidate that is proven to keep the bound on new rows."""
-        assert self.confidence is not None
-        if isinstance(votes, str) and votes == "out_of_bag":
-            msg = (
-                "confidence is proven on rows that the model was not trained on, and "
-                "votes='out_of_bag' means training rows. Leave one of the two out."
-            )
-            raise InvalidArgumentError(msg)
-        parts = split_by_use(
-            _num_samples(rows),
-            SHARES,
-            max_disagreement=bound,
-            confidence=self.confidence,
-            rng=rng,
-        )
+        """Return the boldest candidate that keeps the bound on new rows."""
+        n_to_promise = rows_to_promise(bound, self.confidence)
+        parts = split_by_use(_num_samples(rows), SHARES, n_to_promise, rng)
         problem = self._problem(_safe_indexing(rows, parts.fit), order, votes, rng)
         fresh = _safe_indexing(rows, parts.prove)
-        engine: EarlyExitEngine | None = None
+        full = self._voters.full_classes(self.voting_, fresh, self.n_jobs)
+        engine_for = self._engine_for
+        if isinstance(self._voters, CalledVoters):
+            remembered = RememberedVoters(self._voters, fresh)
+            fresh = np.arange(len(full))
 
-        def answers_of(fitted: FittedRule) -> NDArray[np.intp]:
-            nonlocal engine
-            engine = self._engine_for(fitted.rule, engine)
-            return engine.evaluate(fresh, self.n_jobs)[0]
+            def engine_for(
+                rule: ExitRule, last: EarlyExitEngine | None
+            ) -> EarlyExitEngine:
+                return EarlyExitEngine(remembered, rule)
 
-        proven = boldest_proven(
-            (make() for make in self._rungs(problem, bound, rng)),
-            answers_of,
-            self._voters.full_classes(self.voting_, fresh, self.n_jobs),
-            max_disagreement=bound,
-            confidence=self.confidence,
-            share=parts.usual_share,
-            n_given=parts.n_given,
+        return self._calibrated(
+            self._rungs(problem, bound, rng),
+            lambda: self._solved(problem, 0.0, rng),
+            fresh,
+            full,
+            parts,
+            engine_for,
         )
-        if proven is None:
-            return evaluates_all(order, self._voters.n_sums, self.voting_)
-        fitted, self.certificate_ = proven
-        return fitted
 
     def _at_levels(self, rows: Any, levels: Iterable[float]) -> Iterator[Self]:
         rng = check_random_state(self.random_state)
@@ -346,16 +383,16 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         for level in levels:
             bound = check_max_disagreement(level)
             if problem is not None:
-                points = self._planned(problem, bound, rng)
-                fitted = problem.solve(bound, points, rng)
+                fitted = self._solved(problem, bound, rng)
             yield self._copy_at(bound, fitted, self._engine)
 
     def candidates(self, X: Any) -> list[Callable[[], Self]]:
         """Return what makes copies fitted to rows, the most cautious first.
 
         The classifier itself need not be fitted. The candidates are fixed before any
-        row is looked at that a bound is to be proven on, and each is fitted only when
-        it is called for.
+        row is looked at that a bound is to be established on, and each is fitted only
+        when it is called for. The first one never differs from the full ensemble that
+        `voting` names.
 
         Parameters
         ----------
@@ -365,11 +402,15 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         Returns
         -------
         candidates : list of callables
-            Each returns a fitted classifier.
+            Each returns a fitted classifier. There is only the first one if
+            `max_disagreement` is 0.
         """
         rows, order, bound, rng = self._prepared(X)
         problem = self._problem(rows, order, None, rng)
-        return self._copies(bound, self._rungs(problem, bound, rng))
+        makers = [lambda: self._solved(problem, 0.0, rng)]
+        if bound > 0.0:
+            makers += self._rungs(problem, bound, rng)
+        return self._copies(bound, makers)
 
     def _adopt(self, fitted: FittedRule, last: EarlyExitEngine | None = None) -> None:
         super()._adopt(fitted, last)
@@ -455,6 +496,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
             "certificate": certificate_to_setting(self.certificate_),
             "expected_disagreement": self.expected_disagreement_,
             "expected_votes": self.expected_votes_,
+            "promise": promise_to_setting(self.promise_),
             "strategy": None if strategy is None else strategy.to_dict(),
         }
         return settings, arrays | rule_arrays
@@ -482,4 +524,6 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         fitted = FittedRule(rule, votes, disagreement, np.zeros(0), strategy)
         classifier._adopt(fitted, engine)
         classifier.certificate_ = take_certificate(settings)
+        classifier.promise_ = take_promise(settings)
+        classifier.class_changes_ = ()
         return classifier

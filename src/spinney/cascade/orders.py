@@ -1,26 +1,20 @@
-"""Orders and rules by name, put together as a user wants them."""
+"""Orders of trees by name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spinney.base.parameters import check_choice
-from spinney.cascade.fan import fit_fan, widened_bins
-from spinney.cascade.optimal import fit_optimal, fit_optimal_for_random_orders
-from spinney.cascade.thresholds import fit_thresholds
 from spinney.errors import InvalidArgumentError
 from spinney.ordering import ScoreTable
 from spinney.ordering.qwyc import Progress, qwyc
-from spinney.ordering.score_table import margins
 from spinney.ordering.squared_error import greedy_mse, individual_mse
-from spinney.runtime.exit_rule import ExitRule, check_order
+from spinney.runtime.exit_rule import check_order
 
 ORDERS = ("qwyc", "natural", "random", "individual_mse", "greedy_mse")
-RULES = ("thresholds", "fan", "optimal")
 NEED_ROWS = ("qwyc", "individual_mse", "greedy_mse")
 NEED_LABELS = ("individual_mse", "greedy_mse")
 
@@ -96,19 +90,6 @@ def find_order(
     return _by_squared_error(order, table, labels, averages)
 
 
-def averaged_order(orders: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return one order for several: by the geometric mean of the ranks of each tree.
-
-    Parameters
-    ----------
-    orders : sequence of ndarray of shape (n_trees,)
-        Permutations of the trees; of a single one, itself is returned.
-    """
-    ranks = np.argsort(np.stack(orders), axis=1)
-    middle = np.log1p(ranks).sum(axis=0)
-    return np.argsort(middle, kind="stable").astype(np.int64)
-
-
 def _by_squared_error(
     order: str, table: ScoreTable, labels: NDArray[np.intp], averages: bool
 ) -> NDArray[np.int64]:
@@ -132,71 +113,3 @@ def _by_squared_error(
     if not averages:
         target = target - (table.base[0] if table.is_binary else table.base)
     return greedy_mse(scores, target, aggregation=aggregation)
-
-
-def fit_rule(
-    rule: str,
-    table: ScoreTable,
-    order: NDArray[np.int64],
-    max_disagreement: float,
-    *,
-    costs: ArrayLike | None = None,
-    early_exit: str = "both",
-    exit_points: ArrayLike | None = None,
-    is_random: bool = False,
-    random_state: Any = None,
-) -> ExitRule:
-    """Fit a rule, given by its name, to an order.
-
-    Parameters
-    ----------
-    rule : {"thresholds", "fan", "optimal"}
-        The rule.
-    table : ScoreTable
-        Scores of the rows to fit on.
-    order : ndarray of shape (n_trees,)
-        The order.
-    max_disagreement, costs, early_exit, exit_points
-        As in `fit_optimal`.
-    is_random : bool, default=False
-        Whether the order was drawn at random: ``"optimal"`` is then fitted over many
-        such orders.
-    random_state : int, RandomState instance or None, default=None
-        Draws them.
-    """
-    check_choice("rule", rule, RULES)
-    settings: dict[str, Any] = {"early_exit": early_exit, "exit_points": exit_points}
-    if rule == "thresholds":
-        return fit_thresholds(table, order, max_disagreement, **settings)
-    if rule == "fan":
-        return fit_fan(table, order, max_disagreement, **settings)
-    settings["costs"] = costs
-    if is_random:
-        settings["random_state"] = random_state
-        return fit_optimal_for_random_orders(table, order, max_disagreement, **settings)
-    return fit_optimal(table, order, max_disagreement, **settings)
-
-
-def widened(rule: ExitRule, table: ScoreTable, deviations: float) -> ExitRule:
-    """Return a more cautious rule, with thresholds further out.
-
-    Parameters
-    ----------
-    rule : ExitRule
-        A rule about scores.
-    table : ScoreTable
-        Rows whose partial scores tell what is far.
-    deviations : float
-        How far: in standard deviations of the partial scores (or leads) at each exit
-        point, not negative.
-    """
-    if rule.bins is not None:
-        return widened_bins(rule, deviations)
-    wanted = {point: k for k, point in enumerate(rule.exit_points.tolist())}
-    spread = np.zeros(len(wanted))
-    for step, partial in table.partial_scores(rule.order):
-        if step in wanted:
-            value = partial if table.is_binary else margins(partial)[1]
-            spread[wanted[step]] = deviations * value.std()
-    lower, upper = rule.bounds
-    return table.rule_of(rule.order, rule.exit_points, lower - spread, upper + spread)
