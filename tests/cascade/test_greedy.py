@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordering.exits_reference import best_margin_stops, decided_by, slow_thresholds
-from spinney.cascade.thresholds import fit_thresholds
+from spinney.cascade.greedy import fit_thresholds
 from spinney.errors import InvalidArgumentError
 from spinney.ordering import ScoreTable
 from spinney.ordering.qwyc import allowed_errors, qwyc
