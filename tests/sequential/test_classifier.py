@@ -33,6 +33,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import spinney
 from datasets import bundled
 from spinney import SequentialVotingClassifier, SpinneyWarning, UnsupportedModelError
+from spinney.calibration.ladder import LEVELS_OF_VOTES
+from spinney.calibration.promise import Promise
 from spinney.runtime import EarlyExitEngine
 
 pytestmark = pytest.mark.skipif(
@@ -70,9 +72,12 @@ def four():
 
 def fitted(model, rows, **parameters):
     parameters.setdefault("random_state", 0)
+    parameters.setdefault("max_disagreement", 0.02)
     return SequentialVotingClassifier(FrozenEstimator(model), **parameters).fit(rows)
 
 
+# Their data sets are too small to promise anything, which is warned of.
+@pytest.mark.filterwarnings("ignore::spinney.errors.SpinneyWarning")
 @parametrize_with_checks(
     [
         SequentialVotingClassifier(
@@ -167,7 +172,8 @@ def test_the_whole_ensemble_is_the_one_that_voting_names(two):
     assert (majority != model.predict(rows)).any()  # or the test says nothing
     assert fitted(model, rows).voting_ == "soft"
     voting = spinney.read_model(model).replace(aggregation="vote")
-    assert SequentialVotingClassifier(voting).fit(rows).voting_ == "hard"
+    quick = SequentialVotingClassifier(voting, max_disagreement=0.02)
+    assert quick.fit(rows).voting_ == "hard"
 
 
 def test_counts_say_how_many_trees_were_asked(two):
@@ -194,13 +200,16 @@ def test_one_row_at_a_time_gives_the_same_answers(two):
 def test_the_strategy_behind_hard_votes_is_the_optimal_one(two):
     model, rows = two
     quick = fitted(model, rows, voting="hard", max_disagreement=0.02)
+    # Where all rows are for the fit, it is the one for the votes on all of them.
+    (all_rows,) = quick.at_levels(rows, [0.02])
     n_positive = (spinney.read_model(model).votes(rows) == 1).sum(axis=1)
     votes = np.bincount(n_positive, minlength=42)
     best = spinney.optimal_strategy(
-        41, 0.02, votes=votes, stop_steps=quick.exit_points_, round="deterministic"
+        41, 0.02, votes=votes, stop_steps=all_rows.exit_points_, round="deterministic"
     )
-    assert quick.strategy_.to_dict() == best.to_dict()
-    assert quick.expected_votes_ == pytest.approx(best.expected_votes)
+    assert all_rows.strategy_.to_dict() == best.to_dict()
+    assert all_rows.expected_votes_ == pytest.approx(best.expected_votes)
+    assert quick.strategy_.max_disagreement in np.array(LEVELS_OF_VOTES) * 0.02
     assert quick.expected_disagreement_ <= 0.02
 
 
@@ -240,6 +249,23 @@ def test_votes_may_be_uniform_or_given(two):
     given = quick.fit(rows, votes=np.ones(42)).strategy_
     assert uniform.to_dict() == given.to_dict()
     assert uniform.expected_votes != counted
+
+
+def test_what_is_promised_depends_on_what_is_known(two):
+    model, rows = two
+    hard = {"voting": "hard", "max_disagreement": 0.05}
+    assert fitted(model, rows, **hard).promise_.kind == "expected"
+    for objective in ("minimixed", "minimax"):
+        quick = fitted(model, rows[:5], **hard, objective=objective)
+        assert quick.promise_ == Promise("each row", 0.05)
+    quick = SequentialVotingClassifier(FrozenEstimator(model), **hard)
+    assert quick.fit(rows[:5], votes="uniform").promise_ == Promise("votes", 0.05)
+    assert quick.fit(rows[:5], votes=np.ones(42)).promise_ == Promise("votes", 0.05)
+    certain = fitted(model, rows[:5], voting="hard", max_disagreement=0.0)
+    assert certain.promise_ == Promise("never", 0.0)
+    X, _ = noisy()
+    quick.fit(X[:400], votes="out_of_bag")
+    assert quick.promise_ == Promise("out of bag", 0.05)
 
 
 @pytest.mark.parametrize("voting", ["hard", "soft"])
@@ -282,14 +308,24 @@ def test_confidence_proves_the_bound_on_rows_kept_back():
 
 
 @pytest.mark.parametrize("voting", ["hard", "soft"])
-def test_too_few_rows_for_the_confidence_lead_to_the_whole_ensemble(two, voting):
+@pytest.mark.parametrize(
+    ("confidence", "words"),
+    [
+        (None, r"takes 999 .* 1,049 rows in all"),
+        (0.95, r"takes 2,995 .* 3,045 rows in"),
+    ],
+)
+def test_with_too_few_rows_nothing_differs(two, voting, confidence, words):
     model, rows = two
-    with pytest.warns(SpinneyWarning, match=r"takes 2,995 rows .*3,045 in all"):
-        quick = fitted(model, rows, voting=voting, confidence=0.95)
+    with pytest.warns(SpinneyWarning, match=words):
+        quick = fitted(
+            model, rows, voting=voting, confidence=confidence, max_disagreement=1e-3
+        )
     labels, counts = quick.predict_counted(rows)
-    assert (counts == model.n_estimators).all()
     assert np.array_equal(labels, quick.predict_full(rows))
+    assert counts.mean() < model.n_estimators  # where the rest cannot change anything
     assert quick.certificate_ is None
+    assert quick.promise_.kind == "never"
 
 
 @pytest.mark.guarantee
@@ -344,6 +380,7 @@ def test_any_voters_are_called_for_undecided_rows_only(voting, n_classes):
         [(str(i), Counting(C=10.0 ** (i - 5))) for i in range(11)], voting=voting
     ).fit(X[:300], y[:300])
     quick = fitted(model, X[300:600], max_disagreement=0.05)
+    assert quick.promise_.kind == "expected"
     assert quick.voting_ == voting
     for member in model.estimators_:
         member.n_rows_asked = 0
@@ -411,7 +448,9 @@ def test_voters_of_unequal_weight_are_refused_unless_averaged():
 def test_trains_an_estimator_that_is_not_trained():
     X, y = noisy()
     quick = SequentialVotingClassifier(
-        RandomForestClassifier(25, random_state=0), random_state=0
+        RandomForestClassifier(25, random_state=0),
+        max_disagreement=0.02,
+        random_state=0,
     ).fit(X, y)
     assert quick.score(X, y) > 0.8
     assert quick.estimator_.n_estimators == 25
@@ -421,9 +460,11 @@ def test_trains_an_estimator_that_is_not_trained():
 
 
 def test_works_in_searches_and_cross_validation():
-    X, y = noisy(500)
+    X, y = noisy(1000)
     quick = SequentialVotingClassifier(
-        RandomForestClassifier(15, random_state=0), random_state=0
+        RandomForestClassifier(15, random_state=0),
+        max_disagreement=0.1,
+        random_state=0,
     )
     assert cross_val_score(quick, X, y, cv=3).mean() > 0.6
     search = GridSearchCV(
@@ -504,6 +545,7 @@ def test_one_class_one_tree_one_row_and_no_rows_have_answers():
     for voting in ("hard", "soft"):
         one_tree = RandomForestClassifier(1, random_state=0).fit(X, y)
         quick = fitted(one_tree, X[:1], voting=voting)
+        assert quick.promise_.kind == "never"
         assert np.array_equal(quick.predict(X), one_tree.predict(X))
         assert (quick.predict_counted(X)[1] == 1).all()
 
@@ -530,6 +572,7 @@ def test_a_file_brings_the_same_classifier_back(request, tmp_path, classes, voti
     ours, theirs = again.get_params(deep=False), quick.get_params(deep=False)
     assert {**ours, "estimator": None} == {**theirs, "estimator": None}
     assert again.voting_ == quick.voting_
+    assert again.promise_ == quick.promise_
     assert again.expected_votes_ == quick.expected_votes_
     if quick.strategy_ is not None:
         assert again.strategy_.to_dict() == quick.strategy_.to_dict()

@@ -174,10 +174,12 @@ class RuleFitter:
 
         Parameters
         ----------
-        table, order, rng
+        table, order
             As in `ladder`.
         level : float
             Bound on the disagreement.
+        rng
+            As in `ladder`.
         """
         makers = self.ladder(table, order, level, rng) if level > 0.0 else []
         kept = boldest_on_rows(makers, table, level)

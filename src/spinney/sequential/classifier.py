@@ -217,8 +217,8 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         """
         rows, order, bound, rng = self._prepared(X, y, votes)
         promise = self._promise_without_rows(votes)
-        if len(self.classes_) == 1:
-            fitted = evaluates_all(order, 1, self.voting_)
+        if len(self.classes_) == 1 or len(order) == 1:
+            fitted = evaluates_all(order, self._voters.n_sums, self.voting_)
             self._promise(Promise("never", bound))
         elif promise is not None:
             problem = self._problem(rows, order, votes, rng)
