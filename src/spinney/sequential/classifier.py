@@ -33,11 +33,12 @@ from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_setting
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
+from spinney.sequential.called_voters import CalledVoters
 from spinney.sequential.optimal import OBJECTIVES
 from spinney.sequential.problem_maker import ProblemMaker
 from spinney.sequential.problems import Problem
 from spinney.sequential.strategy import StoppingStrategy
-from spinney.sequential.voters import CalledVoters, TreeVoters, voters_of
+from spinney.sequential.voters import TreeVoters, voters_of
 
 VOTINGS = ("auto", "hard", "soft")
 # How rows are shared out where a bound is to be proven.
