@@ -36,7 +36,11 @@ def spread_exit_points(n_trees: int) -> Points:
 
 
 def paying_exit_points(
-    forest: Forest, rule: ExitRule, table: ScoreTable, points: Points
+    forest: Forest,
+    rule: ExitRule,
+    table: ScoreTable,
+    points: Points,
+    is_random: bool = False,
 ) -> Points:
     """Return those of the exit points of a rule that pay.
 
@@ -50,9 +54,13 @@ def paying_exit_points(
         Rows that tell when it decides them.
     points : ndarray of int
         The exit points to choose from.
+    is_random : bool, default=False
+        Whether the order was drawn at random; which trees come first then counts for
+        nothing.
     """
     undecided = _undecided(table, rule, points)
-    planned = plan_exit_points(forest.take(rule.order), points, undecided)
+    order = None if is_random else rule.order
+    planned = plan_exit_points(forest, points, undecided, order)
     if len(planned) == 0 and len(points):
         # All trees at once are as quick. Evaluating fewer is still what one is here
         # for: one exit point, where it spares most trees.
@@ -66,6 +74,7 @@ def quickest_plan(
     plans: list[Points],
     fit: Callable[[Points], ExitRule],
     table: ScoreTable,
+    is_random: bool = False,
 ) -> Points:
     """Return the exit points with which a rule is expected to take the least time.
 
@@ -79,6 +88,8 @@ def quickest_plan(
         Fits the rule to a plan.
     table : ScoreTable
         Rows that tell when it decides them.
+    is_random : bool, default=False
+        As in `paying_exit_points`.
     """
     if len(plans) == 1:
         return plans[0]
@@ -86,7 +97,8 @@ def quickest_plan(
     def time_of(points: Points) -> float:
         rule = fit(points)
         undecided = _undecided(table, rule, points)
-        return expected_time(forest.take(rule.order), points, undecided)
+        order = None if is_random else rule.order
+        return expected_time(forest, points, undecided, order)
 
     return min(plans, key=time_of)
 

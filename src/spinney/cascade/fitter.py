@@ -155,13 +155,14 @@ class RuleFitter:
         rng : RandomState
             Draws the orders that thresholds for random orders are fitted to.
         """
+        is_random = is_named(self.order, ("random",))
         fit = partial(
             fit_rule,
             table=table,
             order=order,
             costs=self.costs,
             early_exit=self.early_exit,
-            is_random=is_named(self.order, ("random",)),
+            is_random=is_random,
             # The same orders for all candidates.
             random_state=int(rng.randint(2**31 - 1)),
         )
@@ -179,10 +180,11 @@ class RuleFitter:
                 # spend it at once come nearer to what a few exit points can do.
                 rough.append(fit_to(bound, all_points, "thresholds"))
             plans = [
-                paying_exit_points(self.forest, rule, table, all_points)
+                paying_exit_points(self.forest, rule, table, all_points, is_random)
                 for rule in rough
             ]
-            points = quickest_plan(self.forest, plans, partial(fit_to, bound), table)
+            fit_bound = partial(fit_to, bound)
+            points = quickest_plan(self.forest, plans, fit_bound, table, is_random)
         return partial(fit_to, points=points)
 
 

@@ -249,10 +249,7 @@ class CalledVoters:
         return 2.0 * (self.n_voters + 4) * roundoff * float(self.weights.sum())
 
     def plan(
-        self,
-        order: NDArray[np.int64],
-        steps: NDArray[np.int64],
-        undecided: NDArray[np.float64],
+        self, steps: NDArray[np.int64], undecided: NDArray[np.float64]
     ) -> NDArray[np.int64]:
         """Return all steps: a call costs more than an exit point."""
         return steps

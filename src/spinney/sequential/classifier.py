@@ -280,9 +280,12 @@ class SequentialVotingClassifier(EarlyExitClassifier):
     def _planned(
         self, problem: Problem, bound: float, rng: np.random.RandomState
     ) -> NDArray[np.int64]:
-        """Solve with all exit points, see where rows leave; return those that pay."""
+        """Solve with all exit points, see where rows leave; return those that pay.
+
+        They are fixed without regard to the order drawn, over which the promise is.
+        """
         rough = problem.solve(bound, problem.steps, rng, rough=True)
-        return self._voters.plan(problem.order, problem.steps, rough.undecided)
+        return self._voters.plan(problem.steps, rough.undecided)
 
     def _rungs(
         self, problem: Problem, bound: float, rng: np.random.RandomState

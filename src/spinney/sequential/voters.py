@@ -106,13 +106,10 @@ class TreeVoters:
         return majority(self.totals(voting, rows, n_jobs), self.n_voters)
 
     def plan(
-        self,
-        order: NDArray[np.int64],
-        steps: NDArray[np.int64],
-        undecided: NDArray[np.float64],
+        self, steps: NDArray[np.int64], undecided: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """Return the steps at which it pays to let rows leave."""
-        return plan_exit_points(self.forest.take(order), steps, undecided)
+        """Return the steps at which it pays to let rows leave, in any order."""
+        return plan_exit_points(self.forest, steps, undecided)
 
 
 def voters_of(model: Any) -> TreeVoters | CalledVoters:
