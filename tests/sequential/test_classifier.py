@@ -396,6 +396,34 @@ def test_the_proven_bound_is_broken_no_more_often_than_the_confidence_says(votin
     assert n_broken <= binom.isf(1e-3, n_runs, 0.05)
 
 
+def long_tail(n_rows, rng):
+    """Return rows of one frequent class and of many that occur once or twice."""
+    is_rare = rng.random(n_rows) < 0.4
+    number = rng.integers(1, 10**6, n_rows)
+    X = np.column_stack(
+        [np.where(is_rare, number / 1e6, -1.0), rng.normal(size=(n_rows, 2))]
+    )
+    return X, np.where(is_rare, number, 0)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 4])
+def test_classes_too_rare_to_be_parted_are_among_the_rows_that_prove(seed):
+    rng = np.random.default_rng(seed)
+    quick = SequentialVotingClassifier(
+        RandomForestClassifier(31, random_state=seed),
+        max_disagreement=0.03,
+        confidence=0.95,
+        random_state=seed,
+    )
+    with pytest.warns(SpinneyWarning, match=r"classes \(.* the model does not know"):
+        quick.fit(*long_tail(1400, rng))
+    assert quick.certificate_.n_rows == 175
+    assert set(quick.classes_) == set(quick.estimator_.classes_)
+    new, _ = long_tail(1000, rng)
+    n_wrong = (quick.predict(new) != quick.predict_full(new)).sum()
+    assert n_wrong <= binom.isf(1e-6, 1000, 0.03)
+
+
 # ------------------------------------------------------------------ any voters
 
 

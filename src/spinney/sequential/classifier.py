@@ -58,7 +58,9 @@ class SequentialVotingClassifier(EarlyExitClassifier):
     estimator : estimator, Forest or list of fitted classifiers
         The ensemble. ``FrozenEstimator(model)`` for a trained model, whose `fit` then
         takes unlabelled rows; an unfitted estimator is trained by `fit` on three
-        quarters of the rows, and the rest is used to calibrate. Forests of every
+        quarters of the rows, and the rest is used to calibrate. Which rows is drawn
+        without a look at the labels, so that those kept back are like new rows; a
+        class that is missing from the others is unknown to the model. Forests of every
         kind that `spinney.read_model` knows and whose trees vote are run by compiled
         code. The members of a `VotingClassifier`, of a `BaggingClassifier` of
         anything, or of a list are called one by one, for undecided rows only.
@@ -216,7 +218,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         if self.confidence is not None:
             check_confidence(self.confidence)
         out_of_bag = isinstance(votes, str) and votes == "out_of_bag"
-        X, _ = self._train(X, y, hold_out=not out_of_bag)
+        X, _ = self._train(X, y, hold_out=None if out_of_bag else "plain")
         rows = self._read_voters(X)
         voters = self._voters
         soft = voters.is_soft if self.voting == "auto" else self.voting == "soft"
