@@ -17,6 +17,8 @@ from spinney.calibration.row_splits import (
     SHARES,
     SHARES_WITH_COMPARISON,
     at_most,
+    held_out_split,
+    plain_held_out_split,
     split_by_use,
 )
 
@@ -82,6 +84,45 @@ def test_of_many_rows_only_as_many_as_allowed_are_kept():
     few = np.arange(50)
     assert at_most(few, 50, rng) is few
 
+
+# ------------------------------------------------------------------ kept from training
+
+
+@pytest.mark.parametrize(("n_rows", "n_left"), [(2, 1), (7, 1), (8, 2), (1003, 250)])
+def test_a_quarter_is_kept_back_whatever_the_labels(n_rows, n_left):
+    trained_on, left = plain_held_out_split(n_rows, np.random.RandomState(0))
+    assert len(left) == n_left
+    assert np.array_equal(np.sort(np.append(trained_on, left)), np.arange(n_rows))
+    assert (np.diff(left) > 0).all()
+    assert (np.diff(trained_on) > 0).all()
+
+
+def test_every_row_is_kept_back_as_often():
+    rng, times = np.random.RandomState(0), np.zeros(12)
+    for _ in range(4000):
+        times[plain_held_out_split(12, rng)[1]] += 1
+    # 1,000 of 4,000, with a standard deviation of 27: five of them.
+    assert np.abs(times - 1000).max() < 140
+
+
+def test_rare_classes_are_kept_back_like_others_only_by_the_plain_split():
+    rare = np.arange(1000) >= 600
+    y = np.where(rare, np.arange(1000), 0)
+    rng = np.random.RandomState(0)
+    assert not rare[held_out_split(y, rng)[1]].any()
+    assert 70 < rare[plain_held_out_split(1000, rng)[1]].sum() < 130
+
+
+def test_one_row_cannot_be_parted():
+    for split_one in (
+        lambda rng: plain_held_out_split(1, rng),
+        lambda rng: held_out_split(np.zeros(1), rng),
+    ):
+        with pytest.raises(ValueError, match=r"n_samples=1,.* Pass more rows"):
+            split_one(np.random.RandomState(0))
+
+
+# ------------------------------------------------------------------ scarce rows
 
 # A bound of 1 % takes 299 rows to prove with 95 % confidence, if none disagrees.
 

@@ -26,6 +26,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import spinney
 from spinney.calibration.promise import Promise
+from spinney.calibration.row_splits import plain_held_out_split
 from spinney.cascade import CascadeClassifier
 from spinney.cascade.tables import table_of
 from spinney.errors import InvalidArgumentError, SpinneyWarning, UnsupportedModelError
@@ -566,3 +567,23 @@ def test_progress_never_goes_back_and_ends_at_1(capsys):
     assert "ordering [########################################] 100%" in (
         capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize("order", ["qwyc", "individual_mse", "greedy_mse"])
+@pytest.mark.parametrize("n_known", [2, 3])
+def test_a_class_that_training_missed_is_no_class_of_the_model(order, n_known):
+    X, y = make_classification(
+        600, n_informative=6, n_classes=n_known, random_state=n_known
+    )
+    kept_back = plain_held_out_split(600, np.random.RandomState(0))[1]
+    y[kept_back[:3]] = 9
+    quick = CascadeClassifier(
+        RandomForestClassifier(11, random_state=0), order=order, random_state=0
+    )
+    with pytest.warns(SpinneyWarning, match=r"1 of the \d classes \(9\)"):
+        quick.fit(X, y)
+    assert quick.classes_.tolist() == list(range(n_known))
+    assert quick.score(X, y) > 0.7
+    strange = CascadeClassifier(FrozenEstimator(quick.estimator_), order=order)
+    with pytest.raises(ValueError, match="holds the label 9"):
+        strange.fit(X, y)

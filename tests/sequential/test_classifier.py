@@ -153,6 +153,84 @@ def test_bounds_for_every_row_hold_on_average_over_orders_and_lots(two, objectiv
     assert wrong.max() <= binom.isf(1e-4 / len(rows), n_orders, 0.1)
 
 
+def small_against_large(n_small, n_large, depth):
+    """Return a forest of single leaves that say 1, and of long chains that say 0."""
+    n_nodes = 2 * depth + 1
+    inner = np.arange(0, 2 * depth, 2)
+    child = np.full(n_nodes, -1)
+    child[inner] = inner + 1
+    feature = np.full(n_nodes, -1)
+    feature[inner] = 0
+    threshold = np.zeros(n_nodes)
+    threshold[inner] = -1000.0 - inner
+    starts = n_small + n_nodes * np.arange(n_large)
+    left = np.where(child >= 0, child + starts[:, None], -1)
+    right = np.where(child >= 0, child + 1 + starts[:, None], -1)
+    leaves = np.full(n_small, -1)
+    value = np.zeros((n_small + n_nodes * n_large, 2))
+    value[:n_small, 1] = value[n_small:, 0] = 1.0
+    return spinney.Forest(
+        tree_offsets=np.append(np.arange(n_small), np.append(starts, len(value))),
+        feature=np.append(leaves, np.tile(feature, n_large)),
+        threshold=np.append(np.zeros(n_small), np.tile(threshold, n_large)),
+        left=np.append(leaves, left),
+        right=np.append(leaves, right),
+        value=value,
+        n_features=1,
+        aggregation="vote",
+        classes=np.array([0, 1]),
+    )
+
+
+@pytest.mark.parametrize("objective", ["minimixed", "minimax"])
+def test_a_vote_that_goes_with_the_size_of_the_trees_breaks_no_bound(
+    objective, monkeypatch
+):
+    # Exit points planned from the sizes of the trees that happen to come first would
+    # let rows leave where those have voted.
+    forest, row = small_against_large(25, 26, 100), np.zeros((1, 1), dtype=np.float32)
+    solved = {}
+
+    def solved_once(n_voters, level, **settings):
+        key = level, settings["stop_steps"].tobytes()
+        if key not in solved:
+            solved[key] = spinney.optimal_strategy(n_voters, level, **settings)
+        return solved[key]
+
+    monkeypatch.setattr("spinney.sequential.problems.optimal_strategy", solved_once)
+    bound, n_orders, n_wrong, plans = 0.05, 600, 0, set()
+    for seed in range(n_orders):
+        quick = SequentialVotingClassifier(
+            forest,
+            voting="hard",
+            objective=objective,
+            max_disagreement=bound,
+            random_state=seed,
+        ).fit(row, votes="uniform")
+        n_wrong += int(quick.predict(row)[0] != 0)
+        plans.add(tuple(quick.exit_points_.tolist()))
+    assert n_wrong <= binom.isf(1e-6, n_orders, bound)
+    assert len(plans) == 1
+
+
+@pytest.mark.parametrize("objective", ["minimean", "minimixed", "minimax"])
+def test_exit_points_have_nothing_to_do_with_the_order_drawn(objective):
+    forest = spinney.read_model(
+        RandomForestClassifier(41, min_samples_leaf=3, random_state=0).fit(*noisy(300))
+    ).replace(aggregation="vote")
+    rows = noisy(300)[0]
+    plans = [
+        SequentialVotingClassifier(
+            forest, objective=objective, max_disagreement=0.05, random_state=seed
+        )
+        .fit(rows)
+        .exit_points_.tolist()
+        for seed in range(4)
+    ]
+    assert len(plans[0]) > 0
+    assert plans == [plans[0]] * 4
+
+
 @pytest.mark.parametrize("classes", ["two", "four"])
 @pytest.mark.parametrize("voting", ["hard", "soft"])
 def test_never_disagrees_if_nothing_may_differ(request, classes, voting):
@@ -352,6 +430,34 @@ def test_the_proven_bound_is_broken_no_more_often_than_the_confidence_says(votin
         left = drawn[3000:]
         n_broken += (quick.predict(rows[left]) != full[left]).mean() > bound
     assert n_broken <= binom.isf(1e-3, n_runs, 0.05)
+
+
+def long_tail(n_rows, rng):
+    """Return rows of one frequent class and of many that occur once or twice."""
+    is_rare = rng.random(n_rows) < 0.4
+    number = rng.integers(1, 10**6, n_rows)
+    X = np.column_stack(
+        [np.where(is_rare, number / 1e6, -1.0), rng.normal(size=(n_rows, 2))]
+    )
+    return X, np.where(is_rare, number, 0)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 4])
+def test_classes_too_rare_to_be_parted_are_among_the_rows_that_prove(seed):
+    rng = np.random.default_rng(seed)
+    quick = SequentialVotingClassifier(
+        RandomForestClassifier(31, random_state=seed),
+        max_disagreement=0.03,
+        confidence=0.95,
+        random_state=seed,
+    )
+    with pytest.warns(SpinneyWarning, match=r"classes \(.* the model does not know"):
+        quick.fit(*long_tail(1400, rng))
+    assert quick.certificate_.n_rows == 175
+    assert set(quick.classes_) == set(quick.estimator_.classes_)
+    new, _ = long_tail(1000, rng)
+    n_wrong = (quick.predict(new) != quick.predict_full(new)).sum()
+    assert n_wrong <= binom.isf(1e-6, 1000, 0.03)
 
 
 # ------------------------------------------------------------------ any voters

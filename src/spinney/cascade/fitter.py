@@ -191,7 +191,8 @@ class RuleFitter:
         """Return those of the exit points that pay; all, if trees have costs."""
         if self.costs is not None:
             return every
-        return paying_exit_points(self.forest.take(order), every, left)
+        fixed = None if is_named(self.order, ("random",)) else order
+        return paying_exit_points(self.forest, every, left, fixed)
 
 
 def measured(rule: ExitRule, table: ScoreTable) -> FittedRule:
