@@ -81,37 +81,6 @@ def plan_exit_points(
     return np.array(exit_points[::-1], dtype=np.int64)
 
 
-def expected_time(
-    forest: Forest,
-    exit_points: ArrayLike,
-    undecided: ArrayLike,
-    order: NDArray[np.int64] | None = None,
-) -> float:
-    """Return the time of a batch by the model that `plan_exit_points` goes by.
-
-    Parameters
-    ----------
-    forest : Forest
-        The forest.
-    exit_points : array-like of shape (n_exit_points,)
-        Numbers of trees, ascending, after which rows may leave.
-    undecided : array-like of shape (n_exit_points,)
-        Share of the rows that are still undecided after each.
-    order : ndarray of shape (n_trees,), optional
-        Order in which the trees are evaluated; None if it is drawn at random.
-
-    Returns
-    -------
-    time : float
-        In nanoseconds, for `BATCH_ROWS` rows.
-    """
-    points = np.asarray(exit_points, dtype=np.int64)
-    ends = np.concatenate([[0], points, [forest.n_trees]])
-    left = np.concatenate([[1.0], np.asarray(undecided, dtype=np.float64)])
-    cost = _costs_of_stages(forest, order)[np.diff(ends)]
-    return float(np.sum(COST_BATCH + (BATCH_ROWS * left + MORE_ROWS) * cost))
-
-
 def _costs_of_stages(
     forest: Forest, order: NDArray[np.int64] | None
 ) -> NDArray[np.float64]:
