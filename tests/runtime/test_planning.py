@@ -23,6 +23,7 @@ from spinney.runtime.bitslicing import (
 from spinney.runtime.planning import (
     BATCH_ROWS,
     COST_BATCH,
+    COST_CLASS,
     COST_COLUMN,
     COST_ROW,
     MORE_ROWS,
@@ -53,11 +54,13 @@ def mean_columns(forest):
     ]
 
 
-def cost_of(n_trees, cost, n_columns, checks, left):
+def cost_of(forest, cost, n_columns, checks, left):
     """Modelled time of asking with these checks, stage by stage."""
+    n_classes = len(forest.classes_)
     total = 0.0
-    for start, end in pairwise([0, *checks, n_trees]):
+    for start, end in pairwise([0, *checks, forest.n_trees]):
         per_row = cost[end - start] + COST_ROW + COST_COLUMN * n_columns[end - start]
+        per_row += COST_CLASS * n_classes if n_classes > 2 else 0.0
         n_rows = BATCH_ROWS * (left[start] if start else 1.0) + MORE_ROWS
         total += COST_BATCH + n_rows * per_row
     return total
@@ -68,7 +71,12 @@ def cost_of(n_trees, cost, n_columns, checks, left):
 @pytest.mark.parametrize("is_random", [False, True])
 def test_no_other_exit_points_cost_less(seed, depth, is_random):
     forest = strategies.random_forest(
-        seed, n_trees=9, depth=depth, n_features=4, shape="chain"
+        seed,
+        n_trees=9,
+        depth=depth,
+        n_features=4,
+        shape="chain",
+        n_outputs=2 + seed % 2,
     )
     rng = np.random.default_rng(seed)
     left = np.minimum.accumulate(rng.random(9) ** 3)
@@ -83,11 +91,11 @@ def test_no_other_exit_points_cost_less(seed, depth, is_random):
         ordered = forest.take(order)
         cost, n_columns = costs_of_first_trees(ordered), columns_of_first(ordered)
     best = min(
-        cost_of(9, cost, n_columns, some, left)
+        cost_of(forest, cost, n_columns, some, left)
         for n in range(9)
         for some in combinations(steps, n)
     )
-    assert cost_of(9, cost, n_columns, checks, left) == pytest.approx(best)
+    assert cost_of(forest, cost, n_columns, checks, left) == pytest.approx(best)
     assert expected_time(forest, checks, left[checks], order) == pytest.approx(best)
 
 

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from spinney.forest import Forest
 
 # Measured, in nanoseconds: what a stage costs beside its trees, for a batch, for each
-# row, and for each row and column in use. The first is from when every stage was a call
-# of its own; within one call a stage costs less, so somewhat too few exit points are
-# planned.
-COST_BATCH, COST_ROW, COST_COLUMN = 40_000.0, 6.0, 0.6
+# row, for each row and column in use, and for each row and class if there are several.
+# Bitsliced trees take less (3,000 and 3 for a batch and a row) and walked ones more (up
+# to 40 for a row); these make batches of either take the least time.
+COST_BATCH, COST_ROW, COST_COLUMN, COST_CLASS = 10_000.0, 10.0, 0.6, 3.0
 
 # The batches that exit points are chosen for. Rows are evaluated by the hundred, and a
 # stage of fewer costs as if it had some more.
@@ -129,7 +129,9 @@ def _costs_of_stages(
         forest = forest.take(order)
         costs = costs_of_first_trees(forest)
         n_columns = _columns_of_first_trees(forest)
-    return costs + COST_ROW + COST_COLUMN * n_columns
+    n_sums = len(forest.classes_) if forest.classes_ is not None else 1
+    per_row = COST_ROW + (COST_CLASS * n_sums if n_sums > 2 else 0.0)
+    return costs + per_row + COST_COLUMN * n_columns
 
 
 def _mean_columns_of_trees(forest: Forest) -> NDArray[np.float64]:
