@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 # Measured, in nanoseconds: what a stage costs beside its trees, for a batch, for each
 # row, for each row and column in use, and for each row and class if there are several.
-COST_BATCH, COST_ROW, COST_COLUMN, COST_CLASS = 4_000.0, 10.0, 0.6, 3.0
+# Bitsliced trees take less (3,000 and 3 for a batch and a row) and walked ones more (up
+# to 40 for a row); these make batches of either take the least time.
+COST_BATCH, COST_ROW, COST_COLUMN, COST_CLASS = 10_000.0, 10.0, 0.6, 3.0
 
 # The batches that exit points are chosen for. Rows are evaluated by the hundred, and a
 # stage of fewer costs as if it had some more.
