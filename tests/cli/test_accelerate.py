@@ -143,7 +143,7 @@ def test_a_pipeline_is_refused_before_the_work(work, tmp_path, command):
     done = run(command, work / "pipeline.joblib", work / "rows.csv", "--trust", *out)
     assert done.exit_code == 2
     words = " ".join(done.stderr.split())
-    assert "is a pipeline (standardscaler, randomforestclassifier)" in words
+    assert "is a pipeline (StandardScaler, RandomForestClassifier)" in words
     assert "model[-1]" in words
 
 

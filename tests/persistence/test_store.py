@@ -26,6 +26,7 @@ import reference
 import spinney
 from spinney import FormatError
 from spinney.persistence import container
+from spinney.persistence.fields import forest_from_parts, forest_to_parts
 from spinney.persistence.store import KINDS
 from strategies import forests, random_forest, random_rows
 
@@ -66,7 +67,7 @@ def full_forest(**changes):
         "base_added": "last",
         "link": "softmax",
         "link_scale": 0.1,
-        "decision_threshold": 5e-324,
+        "model_predicts": "probability",
         "decides_by": "probability",
         "input_dtype": "float64",
         "sum_dtype": "float32",
@@ -243,6 +244,13 @@ def test_saving_the_same_forest_gives_the_same_bytes(tmp_path):
     spinney.save(full_forest(), tmp_path / "a")
     spinney.save(spinney.load(tmp_path / "a"), tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_threshold_that_never_had_an_effect_does_not_hurt(tmp_path):
+    forest = full_forest()
+    settings, arrays = forest_to_parts(forest)
+    settings["decision_threshold"] = 5e-324
+    assert forest_from_parts(settings, arrays).decision_threshold == 0.0
 
 
 def test_the_file_is_what_the_document_says(tmp_path):

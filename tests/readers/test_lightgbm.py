@@ -94,6 +94,10 @@ def assert_answers_alike(booster, forest, X):
         forest.decision_function(X).reshape(len(X), -1), raw, strict=True
     )
     predicted = booster.predict(X)
+    if forest.source != "LightGBM LGBMClassifier":
+        np.testing.assert_allclose(
+            forest.predict_model(X), predicted, rtol=ULPS * np.finfo(float).eps, atol=0
+        )
     if forest.classes is None:
         np.testing.assert_allclose(
             forest.predict(X), predicted, rtol=ULPS * np.finfo(float).eps, atol=0

@@ -43,7 +43,7 @@ from sklearn.tree import (
 
 import datasets
 import reference
-from spinney import UnsupportedModelError, read_model
+from spinney import AllTreesClassifier, UnsupportedModelError, read_model
 from strategies import random_rows
 
 CLASSIFIERS = [
@@ -409,9 +409,9 @@ def test_frozen_pipelines_and_searches_are_looked_through():
     for wrapped in (
         FrozenEstimator(model),
         FrozenEstimator(FrozenEstimator(model)),
-        Pipeline([("scale", scaler), ("model", model)]),
-        make_pipeline(scaler, FrozenEstimator(model)),
-        FrozenEstimator(make_pipeline(scaler, make_pipeline(FrozenEstimator(model)))),
+        Pipeline([("nothing", "passthrough"), ("none", None), ("model", model)]),
+        make_pipeline(FrozenEstimator(model)),
+        FrozenEstimator(make_pipeline(make_pipeline(FrozenEstimator(model)))),
     ):
         forest = read_model(wrapped)
         np.testing.assert_array_equal(
@@ -433,11 +433,42 @@ def test_the_best_estimator_of_a_search_is_read(search):
     assert_same_answers(model.fit(X, y), X)
 
 
+def pipelines_that_change_rows(model):
+    scaled = make_pipeline(StandardScaler(), model)
+    return {
+        "pipeline": scaled,
+        "frozen": FrozenEstimator(scaled),
+        "pipeline in a pipeline": make_pipeline("passthrough", scaled),
+        "frozen model": make_pipeline(StandardScaler(), FrozenEstimator(model)),
+        "search": GridSearchCV(scaled, {"randomforestclassifier__max_depth": [2]}),
+        "search in a pipeline": make_pipeline(
+            StandardScaler(), GridSearchCV(model, {"max_depth": [2]})
+        ),
+    }
+
+
+@pytest.mark.parametrize("kind", pipelines_that_change_rows(None))
+def test_no_preprocessing_is_dropped_in_silence(kind):
+    X, y = datasets.bundled("breast_cancer")
+    model = RandomForestClassifier(n_estimators=5, random_state=0)
+    if kind.startswith("frozen"):
+        model.fit(X, y)  # a FrozenEstimator is never fitted again
+    wrapped = pipelines_that_change_rows(model)[kind]
+    steps = wrapped.estimator if kind == "frozen" else wrapped
+    steps.fit(X, y)
+    with pytest.raises(UnsupportedModelError, match=r"(?s)StandardScaler.*accelerate"):
+        read_model(wrapped)
+    # What applies the steps answers as the model does.
+    whole = AllTreesClassifier(FrozenEstimator(wrapped)).fit(X)
+    assert whole.has_preprocessing
+    np.testing.assert_array_equal(whole.predict(X), wrapped.predict(X))
+
+
 def test_the_last_step_may_come_from_another_library():
     lightgbm = pytest.importorskip("lightgbm")
     X, y = datasets.bundled("iris")
     model = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1).fit(X, y)
-    forest = read_model(make_pipeline(StandardScaler(), FrozenEstimator(model)))
+    forest = read_model(make_pipeline("passthrough", FrozenEstimator(model)))
     np.testing.assert_array_equal(
         forest.predict(X), model.predict(X, validate_features=False)
     )

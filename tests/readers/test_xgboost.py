@@ -58,6 +58,7 @@ def assert_same(forest, model, X):
         np.testing.assert_allclose(forest.predict(X), model.predict(X), rtol=RTOL)
         return
     np.testing.assert_array_equal(forest.predict(X), model.predict(X))
+    np.testing.assert_array_equal(forest.predict_model(X), model.predict(X))
     np.testing.assert_array_equal(forest.classes_, np.arange(len(forest.classes_)))
     np.testing.assert_allclose(
         forest.predict_proba(X), model.predict_proba(X), rtol=RTOL, atol=ATOL
@@ -67,6 +68,8 @@ def assert_same(forest, model, X):
 def assert_same_booster(xgb, forest, booster, X):
     raw = booster.predict(xgb.DMatrix(X, nthread=1), output_margin=True)
     np.testing.assert_array_equal(forest.decision_function(X), raw)
+    predicted = booster.predict(xgb.DMatrix(X, nthread=1))
+    np.testing.assert_allclose(forest.predict_model(X), predicted, rtol=RTOL, atol=ATOL)
 
 
 # ------------------------------------------------------------------ estimators

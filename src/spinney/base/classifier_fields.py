@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from spinney.base.comparison import Comparison
 from spinney.base.early_exit_classifier import CountingClassifier
-from spinney.base.estimator import unwrapped
 from spinney.calibration.bounds import Certificate
 from spinney.errors import FormatError, InvalidArgumentError
 from spinney.forest import Forest
@@ -29,6 +27,7 @@ from spinney.persistence.fields import (
     texts_from_arrays,
     texts_to_arrays,
 )
+from spinney.readers.wrapped import parted
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
 from spinney.runtime.kernel_arrays import own_copy
@@ -49,8 +48,7 @@ def classifier_to_parts(classifier: BaseEstimator) -> tuple[Settings, Arrays]:
         To be completed by what is special about the classifier.
     """
     check_is_fitted(classifier)
-    model = unwrapped(getattr(classifier, "estimator_", None))
-    if isinstance(model, Pipeline) and len(model) > 1:
+    if parted(getattr(classifier, "estimator_", None)).steps:
         msg = (
             "The model is a pipeline, and only its last step can be saved. Give "
             f"{type(classifier).__name__} the last step, fit it on rows that the steps "

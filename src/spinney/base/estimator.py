@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils import (
     Tags,
     _safe_indexing,
@@ -25,6 +24,7 @@ from spinney.calibration.row_splits import held_out_split
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.forest import Forest
 from spinney.readers import read_model
+from spinney.readers.wrapped import parted, through_steps
 
 if TYPE_CHECKING:
     from spinney.report import Report
@@ -95,7 +95,7 @@ class EnsembleClassifier(
             Their labels as indices into `classes_`; None if there is no `y`.
         """
         X, y = self._train(X, y, hold_out)
-        forest = read_model(unwrapped(self.estimator_))
+        forest = read_model(parted(self.estimator_).ensemble)
         if forest.classes_ is None:
             msg = (
                 f"{type(self).__name__} needs a classifier, got a regressor "
@@ -163,7 +163,7 @@ class EnsembleClassifier(
         A pipeline may take texts; the forest itself looks after the columns of a data
         frame, whose names and categories an array has no longer.
         """
-        return isinstance(unwrapped(self.estimator), Pipeline) or hasattr(X, "columns")
+        return bool(parted(self.estimator).steps) or hasattr(X, "columns")
 
     def _rows(self, X: Any) -> NDArray[np.floating]:
         """Return rows to be answered as `forest_` takes them, or say what is wrong."""
@@ -192,20 +192,17 @@ class EnsembleClassifier(
             and X.shape[1] == self.n_features_in_
             and not hasattr(self, "feature_names_in_")
             and self._takes_missing()
-            and not isinstance(unwrapped(self.estimator), Pipeline)
+            and not parted(self.estimator).steps
         )
 
     def _preprocessed(self, X: Any) -> Any:
         """Return what the steps of a pipeline before the last one make of rows."""
-        if self.has_preprocessing:
-            return unwrapped(self.estimator_)[:-1].transform(X)
-        return X
+        return through_steps(X, parted(self.estimator_).steps)
 
     @property
     def has_preprocessing(self) -> bool:
         """Whether the model is a pipeline that changes rows before the last step."""
-        model = unwrapped(self.estimator_)
-        return isinstance(model, Pipeline) and len(model) > 1
+        return bool(parted(self.estimator_).steps)
 
     def _codes(self, y: NDArray[Any]) -> NDArray[np.intp]:
         """Return labels as indices into `classes_`."""

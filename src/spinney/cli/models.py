@@ -9,13 +9,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 
-from spinney.base.estimator import unwrapped
 from spinney.cli.tables import Table
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.persistence.store import load
 from spinney.readers import read_model
+from spinney.readers.wrapped import names_of_steps, parted
 
 Model = Annotated[
     Path,
@@ -127,11 +126,11 @@ def load_whole_model(path: str | os.PathLike[str], *, trust: bool) -> Any:
         If the file holds such a pipeline.
     """
     trained = load_model(path, trust=trust)
-    model = unwrapped(trained)
-    if isinstance(model, Pipeline) and len(model) > 1:
-        steps = ", ".join(name for name, _ in model.steps[:-1])
+    steps, model = parted(trained)
+    if steps:
+        names = [*names_of_steps(steps), type(model).__name__]
         msg = (
-            f"{str(path)!r} is a pipeline ({steps}, {model.steps[-1][0]}), and of a "
+            f"{str(path)!r} is a pipeline ({', '.join(names)}), and of a "
             "pipeline only the last step can be written to a file.\nHint: store the "
             "last step, model[-1], by itself, pass rows as the steps before it return "
             "them, model[:-1].transform(X), and keep those steps beside the file."
@@ -175,7 +174,7 @@ def _from_skops(path: str | os.PathLike[str], trust: bool) -> Any:
             model = io.load(path, trusted=unknown)
             if trust or not unknown:
                 return model
-            if not isinstance(model, Pipeline):
+            if not parted(model).steps:
                 return read_model(model)
     except UnsupportedModelError:
         raise
@@ -274,9 +273,7 @@ def table_for(
     names = getattr(model, "feature_names_in_", None)
     n_features = getattr(model, "n_features_in_", None)
     # The last step of a pipeline takes other columns than the pipeline.
-    if n_features is None or (
-        names is None and not isinstance(unwrapped(model), Pipeline)
-    ):
+    if n_features is None or (names is None and not parted(model).steps):
         forest = getattr(model, "forest_", None) or read_model(model)
         names, n_features = forest.feature_names, forest.n_features
     names = None if names is None else tuple(map(str, names))

@@ -103,7 +103,7 @@ class Forest:
         Factor inside the logistic curve.
     decision_threshold : float, default=0.0
         With a single output and two classes: the smallest raw score that means the
-        second class.
+        second class. With several outputs the largest wins, and only 0 is accepted.
     decides_by : {"raw", "probability"}, default="raw"
         With several outputs: what the largest is taken of. The two differ only where
         rounding makes two probabilities equal.
@@ -111,6 +111,9 @@ class Forest:
         Type that the library rounds rows to before it compares.
     sum_dtype : {"float32", "float64"}, default="float64"
         Type in which the library adds up the trees.
+    model_predicts : {"answer", "probability", "raw"}, default="answer"
+        What the original model's own `predict` returns, for `predict_model`: the same
+        as `predict`, or probabilities, or raw scores.
     feature_names : sequence of str, optional
         Names of the columns.
     source : str, default=""
@@ -149,6 +152,7 @@ class Forest:
     decides_by: str = "raw"
     input_dtype: str = "float32"
     sum_dtype: str = "float64"
+    model_predicts: str = "answer"
     feature_names: tuple[str, ...] | None = None
     source: str = ""
 
@@ -262,7 +266,11 @@ class Forest:
         return engine
 
     def predict(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[Any]:
-        """Answer as the original model does.
+        """Answer as the original model does: with labels, if it is a classifier.
+
+        A Booster of LightGBM or XGBoost, and the class ``CatBoost``, return
+        probabilities or raw scores from their own `predict`; for these see
+        `predict_model`.
 
         Parameters
         ----------
@@ -277,6 +285,30 @@ class Forest:
             Class labels, or numbers if this is a regressor.
         """
         return self.answers(self.engine.raw(self.engine.rows(X), n_jobs))
+
+    def predict_model(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[Any]:
+        """Return what the original model's own `predict` returns.
+
+        Parameters
+        ----------
+        X, n_jobs
+            As for `predict`.
+
+        Returns
+        -------
+        answers : ndarray of shape (n_rows,) or (n_rows, n_classes)
+            The same as `predict`, unless the model was a Booster of LightGBM or
+            XGBoost with a classification objective (the probability of the second of
+            two classes, or those of all of several) or of the class ``CatBoost`` (raw
+            scores).
+        """
+        raw = self.engine.raw(self.engine.rows(X), n_jobs)
+        if self.model_predicts == "answer":
+            return self.answers(raw)
+        if self.model_predicts == "probability":
+            both = self.probabilities(raw)
+            return both[:, 1] if self.n_outputs == 1 else both
+        return raw[:, 0] if self.n_outputs == 1 else raw
 
     def answers(self, raw: NDArray[np.floating]) -> NDArray[Any]:
         """Return what the original model answers with these raw scores.

@@ -31,6 +31,7 @@ CHOICES = {
     "decides_by": ("raw", "probability"),
     "input_dtype": ("float32", "float64"),
     "sum_dtype": ("float32", "float64"),
+    "model_predicts": ("answer", "probability", "raw"),
 }
 
 
@@ -225,11 +226,21 @@ def _check_outputs(forest: Forest) -> None:
                 f"tree {tree}: tree_output must be between 0 and "
                 f"{forest.n_outputs - 1}, got {int(forest.tree_output[tree])}."
             )
+    if forest.n_outputs > 1 and forest.decision_threshold != 0:
+        _refuse(
+            f"decision_threshold is for a single output, and this forest has "
+            f"{forest.n_outputs}, of which the largest wins; got "
+            f"{forest.decision_threshold}. With two classes that are averaged, keep "
+            "the second alone: replace(value=forest.value[:, 1:], n_outputs=1, "
+            "base_score=0.0, decision_threshold=...)."
+        )
     if not np.isfinite(forest.base_score).all():
         _refuse(f"base_score must be finite, got {forest.base_score.tolist()}.")
     if forest.aggregation != "sum" and forest.base_score.any():
         _refuse(f"a {forest.aggregation} has no base score, got {forest.base_score}.")
     if forest.classes is None:
+        if forest.model_predicts == "probability":
+            _refuse("a model that predicts probabilities needs classes, got none.")
         if forest.aggregation == "vote":
             _refuse("a vote needs classes, got none.")
         if forest.link not in ("identity", "exp"):

@@ -22,7 +22,9 @@ from spinney.persistence.container import CODES, Arrays, Settings
 # NumPy stores all labels at the width of the longest, and limits that width.
 LONGEST_LABEL = 2**20
 
-_CHOICES = sorted(CHOICES)
+# Settings that came later: left out where they say what was always the case.
+_LATER = {"model_predicts": "answer"}
+_CHOICES = sorted(set(CHOICES) - set(_LATER))
 _OPTIONAL = (
     "category_offsets",
     "category_set",
@@ -90,6 +92,9 @@ def forest_to_parts(forest: Forest) -> tuple[Settings, Arrays]:
         "n_outputs": int(forest.n_outputs),
         "source": forest.source,
     }
+    for name, usual in _LATER.items():
+        if getattr(forest, name) != usual:
+            settings[name] = getattr(forest, name)
     arrays: Arrays = {"base_score": forest.base_score}
     for name in ARRAYS:
         if getattr(forest, name) is not None:
@@ -110,6 +115,11 @@ def forest_from_parts(settings: Settings, arrays: Arrays) -> Forest:
         parts[name] = take_setting(settings, name, float)
     for name in ("n_features", "n_outputs"):
         parts[name] = take_setting(settings, name, int)
+    if parts["n_outputs"] > 1:
+        # Some files have one here all the same; it never had any effect.
+        parts["decision_threshold"] = 0.0
+    for name in set(_LATER) & set(settings):
+        parts[name] = take_setting(settings, name, str)
     parts["source"] = take_setting(settings, "source", str)
     for name, dtype in ARRAYS.items():
         if name in arrays or name not in _OPTIONAL:

@@ -83,8 +83,7 @@ def read_lightgbm(model: Any) -> Forest:
     -------
     forest : Forest
         A Booster with a classification objective becomes a classifier with the classes
-        0, 1, ...: what ``Booster.predict`` returns is then `Forest.predict_proba` (its
-        second column, for two classes).
+        0, 1, ...: what ``Booster.predict`` returns is then `Forest.predict_model`.
 
     Raises
     ------
@@ -169,7 +168,7 @@ def _read_estimator(model: Any, is_classifier: bool) -> Forest:
             f"num_class={len(forest.classes)}.\nHint: train without num_class."
         )
         raise UnsupportedModelError(msg)
-    return forest.replace(classes=labels)
+    return forest.replace(classes=labels, model_predicts="answer")
 
 
 def _read_booster(booster: Any, source: str) -> Forest:
@@ -236,6 +235,7 @@ def _outputs(model: ModelText) -> dict[str, Any]:
     if several != (model.n_outputs > 1):
         refuse_damaged(f"objective {name!r} cannot have {model.n_outputs} outputs")
     parts["classes"] = np.arange(max(model.n_outputs, 2))
+    parts["model_predicts"] = "probability"
     if "sigmoid" in model.options:
         scale = float(numbers(model.options, "sigmoid", 1, float)[0])
         if not 0 < scale < math.inf:

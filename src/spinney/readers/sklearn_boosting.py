@@ -134,7 +134,7 @@ def read_hist_gradient_boosting(model: Any) -> Forest:
     else:
         for nodes in parts:
             del nodes["category_set"]
-    if hasattr(model, "classes_"):
+    if len(getattr(model, "classes_", ())) == 2:
         # Above zero, not at zero, means the second class.
         settings["decision_threshold"] = float(np.nextafter(0.0, 1.0))
     return _sum_of_trees(model, parts, model._baseline_prediction.ravel(), **settings)

@@ -53,7 +53,7 @@ def read_xgboost(model: Any) -> Forest:
         Answers like ``model.predict``; its `decision_function` like
         ``model.predict(..., output_margin=True)``. A Booster of a two-class or
         softmax objective is read as a classifier whose `predict` returns labels; what
-        ``Booster.predict`` returns is then in `predict_proba`.
+        ``Booster.predict`` returns is then `Forest.predict_model`.
 
     Raises
     ------
