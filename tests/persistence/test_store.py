@@ -72,10 +72,14 @@ def full_forest(**changes):
         "input_dtype": "float64",
         "sum_dtype": "float32",
         "feature_names": ["Länge", "", "two\nlines", "日本\0"],
+        "unseen_category": "error",
         "source": 'über "quotes" \\ and 🌲',
     }
     forest = random_forest(3, **(arguments | changes))
-    return forest.replace(n_node_samples=np.arange(forest.n_nodes) / 3)
+    return forest.replace(
+        n_node_samples=np.arange(forest.n_nodes) / 3,
+        categories=[None, ["b\0", "", "日本"], [-3, 2**63 - 1], [False, True]],
+    )
 
 
 # ------------------------------------------------------------------ round trips

@@ -557,16 +557,89 @@ def test_odd_numbers_as_categories(categorical):
     assert_same(forest, model, rows)
 
 
-def test_categories_that_xgboost_numbers_itself_are_refused(xgb):
+def version_of(xgb):
+    return tuple(map(int, xgb.__version__.split(".")[:2]))
+
+
+@pytest.mark.parametrize("onehot", [1, 10])
+@pytest.mark.parametrize("labels", [["d", "b", "", "longer"], [13, -3, 33, 23]])
+def test_categories_are_mapped_as_xgboost_does(xgb, labels, onehot):
+    pandas = pytest.importorskip("pandas")
+    if version_of(xgb) < (3, 1):
+        pytest.skip("the codes are the contract before 3.1")
+    rng = np.random.default_rng(0)
+    code = rng.integers(0, 4, 400)
+    x = pandas.Categorical.from_codes(code, labels)
+    frame = pandas.DataFrame({"z": rng.normal(size=400), "x": x})
+    y = (code % 2 == 0) ^ (frame.z > 0.3)
+    settings = {"enable_categorical": True, "max_cat_to_onehot": onehot, "n_jobs": 1}
+    model = xgb.XGBClassifier(n_estimators=4, **settings).fit(frame, y)
+    forest = read_model(model)
+    assert forest.categories_ == (None, tuple(labels))
+    other = frame.copy()
+    other["x"] = other.x.cat.set_categories(sorted(labels))
+    other.loc[::7, "x"] = None
+    for rows in (frame, other, other[["z", "x"]].astype({"x": x.dtype})):
+        raw = model.predict(rows, output_margin=True)
+        np.testing.assert_array_equal(forest.decision_function(rows), raw)
+    codes = np.column_stack([frame.z, code])
+    np.testing.assert_array_equal(
+        forest.decision_function(codes), model.predict(frame, output_margin=True)
+    )
+    unseen = "new" if isinstance(labels[0], str) else 7
+    other["x"] = other.x.cat.add_categories([unseen])
+    np.testing.assert_array_equal(  # no row has it
+        forest.decision_function(other),
+        forest.decision_function(other.assign(x=other.x.cat.set_categories(labels))),
+    )
+    other.loc[3, "x"] = unseen
+    with pytest.raises(ValueError, match=r"not trained on.*Leave these rows out"):
+        forest.predict(other)
+    loaded = read_xgboost_document(document_of(model))
+    assert loaded.categories_ == forest.categories_
+
+
+def test_names_of_categories_that_xgboost_damages_are_refused(xgb):
+    pandas = pytest.importorskip("pandas")
+    if version_of(xgb) < (3, 1):
+        pytest.skip("the codes are the contract before 3.1")
+    x = pandas.Categorical(np.array(["ä", "ö", "z"])[np.arange(90) % 3])
+    frame = pandas.DataFrame({"x": x, "z": np.arange(90.0)})
+    model = xgb.XGBClassifier(n_estimators=2, enable_categorical=True, n_jobs=1)
+    with pytest.raises(UnsupportedModelError, match=r"beyond ASCII[\s\S]*Hint"):
+        read_model(model.fit(frame, np.arange(90) % 3 == 1))
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"offsets": [0, 2, 1, 4]},
+        {"offsets": [0, 1, 2, 9]},
+        {"offsets": [1, 2, 3, 4]},
+        {"values": [97, 98, 99, 4000]},
+    ],
+)
+def test_damaged_categories_are_refused(xgb, damaged):
+    pandas = pytest.importorskip("pandas")
+    if version_of(xgb) < (3, 1):
+        pytest.skip("the codes are the contract before 3.1")
+    x = pandas.Categorical(np.array(["a", "b", "cd"])[np.arange(90) % 3])
+    frame = pandas.DataFrame({"x": x, "z": np.arange(90.0)})
+    model = xgb.XGBClassifier(n_estimators=2, enable_categorical=True, n_jobs=1)
+    document = document_of(model.fit(frame, np.arange(90) % 3 == 1))
+    kept = document["learner"]["gradient_booster"]["model"]["cats"]
+    kept["enc"][0] |= damaged
+    with pytest.raises(UnsupportedModelError, match="damaged"):
+        read_xgboost_document(document)
+    kept["enc"][0] = {"type": 16, "values": [1, 2, 3]}
+    with pytest.raises(UnsupportedModelError, match="signed integers"):
+        read_xgboost_document(document)
+
+
+def test_categories_that_are_their_own_codes_may_be_numbers(xgb):
     pandas = pytest.importorskip("pandas")
     code = np.random.default_rng(0).integers(0, 4, 200)
-    for labels in (np.array(["a", "b", "c", "d"]), np.array([3, 13, 23, 33])):
-        frame = pandas.DataFrame({"x": pandas.Categorical(labels[code]), "z": code})
-        model = xgb.XGBClassifier(n_estimators=2, enable_categorical=True, n_jobs=1)
-        with pytest.raises(
-            UnsupportedModelError, match=r"column 0[\s\S]*integer codes"
-        ):
-            read_model(model.fit(frame, code > 1))
+    model = xgb.XGBClassifier(n_estimators=2, enable_categorical=True, n_jobs=1)
     frame = pandas.DataFrame({"x": pandas.Categorical(code), "z": code * 0.5})
     model.fit(frame, code > 1)
     forest = read_model(model)

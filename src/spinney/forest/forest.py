@@ -25,14 +25,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spinney.errors import InvalidForestError, UnsupportedModelError
+from spinney.errors import (
+    InvalidArgumentError,
+    InvalidForestError,
+    UnsupportedModelError,
+)
 from spinney.forest.arrays import ARRAYS, ARRAYS_PER_NODE, as_frozen, frozen
+from spinney.forest.categories import Categories, as_categories
 from spinney.forest.invariants import check_count, check_forest, tree_depths
 from spinney.forest.links import class_probabilities, exponential, likeliest_classes
 from spinney.forest.nodes import LEAF
 
 if TYPE_CHECKING:
-    from spinney.runtime import Engine, RowPredictor
+    from spinney.runtime import Engine, ProbabilityPredictor, RowPredictor
 
 # More classes than any model has; keeps a forged number from filling the memory.
 MAX_OUTPUTS = 2**20
@@ -83,6 +88,12 @@ class Forest:
         What a number that is no integer means as a category: its integer part, the
         integer below it, or nothing at all (in no set). Numbers that come out
         negative or beyond the last word of a set are in no set.
+    categories : sequence, optional
+        For each column None, or its categories in the order of their codes: what the
+        values of a data frame are replaced by. With the category rule ``"exact"``
+        categories that are numbers stand for themselves.
+    unseen_category : {"missing", "error"}, default="missing"
+        What a value of a data frame means that is not among `categories`.
     tree_output : array of shape (n_trees,), int32, optional
         For ensembles in which a tree adds to one of several outputs: which. The trees
         then have one value per node. Otherwise every tree adds to all outputs.
@@ -140,6 +151,8 @@ class Forest:
     category_offsets: NDArray[np.int64] | None = None
     category_words: NDArray[np.uint32] | None = None
     category_rule: str = "exact"
+    categories: tuple[Categories | None, ...] | None = None
+    unseen_category: str = "missing"
     tree_output: NDArray[np.int32] | None = None
     n_outputs: int = None  # type: ignore[assignment]
     n_node_samples: NDArray[np.float64] | None = None
@@ -185,6 +198,8 @@ class Forest:
         if self.feature_names is not None:
             put(self, "feature_names", tuple(map(str, self.feature_names)))
         check_forest(self)
+        if self.categories is not None:
+            put(self, "categories", as_categories(self.categories, self.n_features))
         self._complete(tree_depths(self))
 
     def _complete(self, depths: NDArray[np.int64]) -> None:
@@ -218,6 +233,11 @@ class Forest:
     def classes_(self) -> NDArray[Any] | None:
         """Class labels, or None if this is a regressor."""
         return self.classes
+
+    @property
+    def categories_(self) -> tuple[Categories | None, ...] | None:
+        """Categories of each column in the order of their codes; None for numbers."""
+        return self.categories
 
     @property
     def depths(self) -> NDArray[np.int64]:
@@ -274,8 +294,10 @@ class Forest:
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows. They are rounded to float32 if the original library does so.
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows. They are rounded to float32 if the original library does so. In a
+            data frame of pandas, Polars or Arrow, columns that have `categories_` hold
+            the values themselves; in an array, their codes.
         n_jobs : int or None, default=None
             Number of threads; None means one, -1 all cores.
 
@@ -458,18 +480,33 @@ class Forest:
         """
         return self.engine.leaves(self.engine.rows(X), n_jobs)
 
-    def predictor(self) -> RowPredictor:
+    def predictor(self, kind: str = "label") -> RowPredictor | ProbabilityPredictor:
         """Return a thin callable that answers one row at a time, for serving.
+
+        Parameters
+        ----------
+        kind : {"label", "proba"}, default="label"
+            What it returns: the label (the number of a regressor), or the
+            probabilities of the classes.
 
         Returns
         -------
         predictor : callable
             ``predictor(row)`` takes a one-dimensional, contiguous array of
-            `n_features` numbers of type `input_dtype` (float32 is always accepted)
-            and returns the label, or the number of a regressor. Nothing beyond type
-            and length is checked, which is what makes it fast.
+            `n_features` numbers of type `input_dtype` (float32 is always accepted).
+            Nothing beyond type and length is checked, which is what makes it fast. A
+            sequence with texts for categories, a dict by the names of the columns, and
+            a data frame of one row are taken, too, the slow way.
         """
-        return self.engine.predictor()
+        if kind == "label":
+            return self.engine.predictor()
+        if kind != "proba":
+            msg = f"kind must be 'label' or 'proba', got {kind!r}."
+            raise InvalidArgumentError(msg)
+        if self.classes is None:
+            msg = "This forest is a regressor and has no classes. Use kind='label'."
+            raise TypeError(msg)
+        return self.engine.probability_predictor()
 
     # ---------------------------------------------------------------- parts
 

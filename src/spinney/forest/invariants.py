@@ -31,6 +31,7 @@ CHOICES = {
     "decides_by": ("raw", "probability"),
     "input_dtype": ("float32", "float64"),
     "sum_dtype": ("float32", "float64"),
+    "unseen_category": ("missing", "error"),
     "model_predicts": ("answer", "probability", "raw"),
 }
 

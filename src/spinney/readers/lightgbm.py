@@ -13,6 +13,9 @@ their digits. What was found out about the format and about LightGBM's arithmeti
   nothing (NaN is then read as zero), zero and NaN, or NaN alone.
 - Categories are cut off to integers (-0.5 is category 0). NaN and negative numbers are
   in no set.
+- Category columns of a pandas frame are replaced by codes before each prediction, by
+  the values of training, which stand behind the trees (``pandas_categorical``). A value
+  that is not among them becomes NaN, and so does a missing one.
 - ``internal_value`` is on the scale of the leaves: shrinkage and the average that the
   first tree starts from are in it. It has six digits only, and it stays behind where
   LightGBM changes leaf values after growing (the objectives in `RENEWED`, ``refit``).
@@ -193,6 +196,7 @@ def _forest(model: ModelText, source: str) -> Forest:
             feature_names=tuple(model.feature_names),
             aggregation="mean" if model.averaged else "sum",
             input_dtype="float64",
+            categories=_categories(model),
             source=source,
         )
     except InvalidForestError as error:
@@ -208,6 +212,14 @@ def _forest(model: ModelText, source: str) -> Forest:
         None if rows is None else np.maximum(rows, 1.0),
     )
     return forest.replace(value=means.value)
+
+
+def _categories(model: ModelText) -> tuple[tuple[Any, ...] | None, ...] | None:
+    """Return the categories of every column, None if no column has any."""
+    if not model.categories:
+        return None
+    given = [model.categories.get(column) for column in range(model.n_features)]
+    return tuple(None if values is None else tuple(values) for values in given)
 
 
 def _outputs(model: ModelText) -> dict[str, Any]:

@@ -5,6 +5,9 @@ What XGBoost does, as far as exactness depends on it (checked with 2.1 to 3.2):
 - Rows are rounded to float32. ``x < t`` goes left; NaN goes where the node says.
 - Members of a category set go right. Fractions are cut off; negative numbers, and
   numbers that are no category of the model, are in no set.
+- Since 3.1 a model keeps the categories of the data frame that it was trained on, and
+  values of other frames are looked up there (`xgboost_categories`). Before, the codes
+  of the frame at hand counted, whatever they stood for.
 - Trees are added in order, in float32, onto the base score. That is stored as a
   probability (or as a mean, under a log link) and turned into a raw score by the C
   library's `logf`. Labels and raw scores come out bit for bit.
@@ -27,6 +30,7 @@ from spinney.errors import InvalidForestError, UnsupportedModelError
 from spinney.forest import MAX_OUTPUTS, Forest
 from spinney.readers.fitted import not_fitted
 from spinney.readers.ubjson import decode_ubjson
+from spinney.readers.xgboost_categories import read_categories
 from spinney.readers.xgboost_scores import base_score, decision
 from spinney.readers.xgboost_trees import (
     fill_inner_values,
@@ -154,7 +158,7 @@ def _read(document: Any, kind: str, name: str) -> Forest:
     n_targets = max(_count(settings, "num_target", 1), 1)
     n_outputs = max(n_classes, n_targets)
     objective = part(part(learner, "objective", dict), "name", str)
-    _refuse_recoded_categories(model)
+    categories = read_categories(model)
     if n_outputs > MAX_OUTPUTS:
         refuse_damaged(f"it claims to have {n_outputs:,} outputs")
     meaning = decision(objective, kind, n_classes, n_targets)
@@ -189,6 +193,8 @@ def _read(document: Any, kind: str, name: str) -> Forest:
         "base_score": base,
         "base_added": "first",
         "category_rule": "floor",
+        "categories": categories,
+        "unseen_category": "missing" if categories is None else "error",
         "input_dtype": "float32",
         "sum_dtype": "float32",
         "feature_names": names if isinstance(names, list) and names else None,
@@ -240,27 +246,6 @@ def _trees_and_weights(
         "Hint: train with booster='gbtree' or 'dart'."
     )
     raise UnsupportedModelError(msg)
-
-
-def _refuse_recoded_categories(model: dict[str, Any]) -> None:
-    """Refuse models that number the categories of a data frame for themselves."""
-    encodings = (
-        model["cats"].get("enc") if isinstance(model.get("cats"), dict) else None
-    )
-    for column, encoding in enumerate(encodings or []):
-        # Texts are stored as bytes, with the offset of each; numbers as they are.
-        values = numbers(encoding, "values", "iufb")
-        plain = "offsets" not in encoding and np.array_equal(
-            values, np.arange(len(values))
-        )
-        if len(values) and not plain:
-            msg = (
-                f"The XGBoost model numbers the categories of column {column} by "
-                "itself (it was trained on a data frame with a categorical column), "
-                "and spinney takes numbers only.\nHint: train on the integer codes "
-                "0, 1, 2, ... of that column, with feature_types=['c', ...]."
-            )
-            raise UnsupportedModelError(msg)
 
 
 def _trees_until_best(

@@ -23,7 +23,6 @@ from spinney.forest import Forest
 from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
 from spinney.runtime.engine import (
     Engine,
-    RowPredictor,
     in_threads,
     rows_per_block,
     threads_for,
@@ -36,6 +35,7 @@ from spinney.runtime.row_kernels import (
     early_class_of_row,
     settle_rows,
 )
+from spinney.runtime.row_predictors import RowPredictor
 from spinney.runtime.scoring import (
     decision_threshold,
     rounding_tolerance,
@@ -349,8 +349,8 @@ class EarlyExitEngine:
         assert isinstance(forest, Forest)
         labels = list(forest.classes_)  # type: ignore[arg-type]
 
-        def answer(row: NDArray[Any]) -> Any:
-            rows = forest.engine.rows(np.asarray(row).reshape(1, -1))
+        def answer(X: Any) -> Any:
+            rows = forest.engine.rows(X)
             return labels[int(self.evaluate(rows)[0][0])]
 
         arguments = {}
@@ -364,9 +364,7 @@ class EarlyExitEngine:
                         *self._exit_arguments,
                         self._start,
                     )
-        return RowPredictor(
-            forest.n_features, labels, early_class_of_row, arguments, answer
-        )
+        return RowPredictor(forest, early_class_of_row, arguments, answer)
 
 
 def _n_rows(rows: Any) -> int:

@@ -14,14 +14,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
+from spinney.forest.categories import with_codes
 from spinney.forest.links import CLOSE
-from spinney.forest.rows import as_rows, refuse_shuffled_columns
+from spinney.forest.rows import as_rows, is_plain_array, refuse_shuffled_columns
 from spinney.runtime.batch_kernels import (
     BLOCK_BYTES,
     BLOCK_ROWS,
@@ -35,6 +36,7 @@ from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.layout import Layout, fits_32_bits, lay_out
 from spinney.runtime.loading import ALL_ROWS
 from spinney.runtime.row_kernels import RowArguments, class_of_row, score_rows
+from spinney.runtime.row_predictors import ProbabilityPredictor, RowPredictor
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
@@ -92,6 +94,8 @@ class Engine:
         forest = self.forest
         if type(X) is not np.ndarray:
             refuse_shuffled_columns(X, forest.feature_names)
+        if forest.categories is not None and not is_plain_array(X):
+            X = with_codes(X, forest)
         rows = as_rows(X, forest.n_features, self._input_dtype)
         if not self.is_narrow:
             rows = rows.astype(np.float64, copy=False)
@@ -259,80 +263,23 @@ class Engine:
             if forest.classes is not None and by_row is not None:
                 arguments[np.dtype(dtype)] = (*by_row, self._ends, *decision)
         return RowPredictor(
-            forest.n_features,
-            [] if forest.classes is None else list(forest.classes),
-            class_of_row,
-            arguments,
-            lambda row: forest.predict(row.reshape(1, -1))[0],
+            forest, class_of_row, arguments, lambda X: forest.predict(X)[0]
         )
+
+    def probability_predictor(self) -> ProbabilityPredictor:
+        """Return a thin callable that returns the probabilities of one row."""
+        arguments = {}
+        for dtype in self.dtypes_of_single_rows():
+            by_row = self.row_arguments(dtype)
+            if by_row is not None:
+                arguments[np.dtype(dtype)] = (*by_row, self._ends)
+        return ProbabilityPredictor(self.forest, self.sum_dtype, score_rows, arguments)
 
     def dtypes_of_single_rows(self) -> list[type[np.floating]]:
         """Return the types of rows for which a thin predictor is made."""
         if self.forest.input_dtype == "float64":
             return [np.float32, np.float64]
         return [np.float32]
-
-
-class RowPredictor:
-    """Answers one row at a time, with as little as possible around the kernel.
-
-    Parameters
-    ----------
-    n_features : int
-        Length of a row.
-    labels : list
-        Labels of the classes.
-    kernel : callable
-        Takes a row and arguments, and returns a class index, or -1 if it cannot tell.
-    arguments : dict
-        The arguments for each type of row that the kernel takes.
-    answer : callable
-        Answers all other rows.
-    """
-
-    def __init__(
-        self,
-        n_features: int,
-        labels: list[Any],
-        kernel: Callable[..., int],
-        arguments: dict[np.dtype, tuple[Any, ...]],
-        answer: Callable[[NDArray[Any]], Any],
-    ) -> None:
-        self._shape = (n_features,)
-        self._labels = labels
-        self._kernel = kernel
-        self._arguments = arguments
-        self._answer = answer
-
-    def __call__(self, row: NDArray[np.floating]) -> Any:
-        """Return the label (or the number) for one row.
-
-        Parameters
-        ----------
-        row : ndarray of shape (n_features,)
-            One row: float32, or float64 where the original library compares float64.
-        """
-        try:
-            arguments = self._arguments[row.dtype]
-        except (AttributeError, KeyError):
-            return self._answer_checked(row)
-        if row.shape != self._shape:
-            return self._answer_checked(row)
-        if not row.flags.carray:  # strided or read-only: see `kernel_arrays`
-            row = row.copy()
-        winner = self._kernel(row, *arguments)
-        return self._labels[winner] if winner >= 0 else self._answer_checked(row)
-
-    def _answer_checked(self, row: Any) -> Any:
-        """Answer rows that the quick way does not take, or say what is wrong."""
-        row = np.asarray(row)
-        if row.shape != self._shape:
-            msg = (
-                f"predictor takes one row of {self._shape[0]} numbers, got shape "
-                f"{row.shape}. Use predict for several rows."
-            )
-            raise ValueError(msg)
-        return self._answer(row)
 
 
 def rows_per_block(layout: Layout, rows: NDArray[np.floating]) -> int:
