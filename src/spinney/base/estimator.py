@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from spinney.calibration.row_splits import held_out_split
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.forest import Forest
+from spinney.forest.sparse import SparseRows, is_sparse
 from spinney.readers import read_model
 from spinney.readers.wrapped import parted, through_steps
 
@@ -68,6 +69,8 @@ class EnsembleClassifier(
 
     estimator: Any
     forest_: Any
+    # Whether sparse rows may stay sparse until they are evaluated.
+    _takes_sparse = False
 
     def _train_or_unwrap(
         self, X: Any, y: Any = None, hold_out: bool = True
@@ -104,7 +107,7 @@ class EnsembleClassifier(
             raise UnsupportedModelError(msg)
         self.forest_ = forest
         self.classes_ = forest.classes_
-        rows = forest.engine.rows(self._preprocessed(X))
+        rows = self._converted(self._preprocessed(X))
         return rows, None if y is None else self._codes(y)
 
     def _train(self, X: Any, y: Any, hold_out: bool = True) -> tuple[Any, Any]:
@@ -142,6 +145,8 @@ class EnsembleClassifier(
         if y is not None:
             y = column_or_1d(y, warn=True)
             assert_all_finite(y, input_name="y")
+        if is_sparse(X) and self._stays_sparse():
+            X = X.tocsr()  # of which rows can be taken
         if self._takes_as_is(X):
             validate_data(self, X, skip_check_array=True)
         else:
@@ -163,7 +168,15 @@ class EnsembleClassifier(
         A pipeline may take texts; the forest itself looks after the columns of a data
         frame, whose names and categories an array has no longer.
         """
+        if is_sparse(X) and self._stays_sparse():
+            return True
         return bool(parted(self.estimator).steps) or hasattr(X, "columns")
+
+    def _stays_sparse(self) -> bool:
+        """Whether sparse rows may be passed: a model to be trained may not take any."""
+        return self._takes_sparse and (
+            is_trained(self.estimator) or get_tags(self.estimator).input_tags.sparse
+        )
 
     def _rows(self, X: Any) -> NDArray[np.floating]:
         """Return rows to be answered as `forest_` takes them, or say what is wrong."""
@@ -176,7 +189,14 @@ class EnsembleClassifier(
         else:
             finite = not self._takes_missing()
             X = validate_data(self, X, reset=False, ensure_all_finite=finite)
-        return self.forest_.engine.rows(self._preprocessed(X))
+        return self._converted(self._preprocessed(X))
+
+    def _converted(self, X: Any) -> Any:
+        """Return rows as the engine takes them; dense, if they have to be."""
+        rows = self.forest_.engine.rows(X)
+        if isinstance(rows, SparseRows) and not self._takes_sparse:
+            return rows.dense()
+        return rows
 
     def _is_plain(self, X: Any) -> bool:
         """Whether scikit-learn would find nothing to say about rows.
@@ -254,7 +274,7 @@ class EnsembleClassifier(
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
+        tags.input_tags.sparse = self._stays_sparse()
         tags.input_tags.allow_nan = self._takes_missing()
         tags.target_tags.required = not is_trained(self.estimator)
         return tags

@@ -34,7 +34,7 @@ from spinney.forest import Forest
 from spinney.readers import read_model
 from spinney.readers.wrapped import parted, through_steps
 
-Predict = Callable[[NDArray[np.floating]], Columns]
+Predict = Callable[[Any], Columns]
 
 
 @dataclass
@@ -118,7 +118,7 @@ def predict(
             raise ImportError(msg)
         loaded = load_anything(model, trust=trust)
         table = table_for(loaded, data, target, needs_target=False)
-        predict_part, n_trees = _predicting(loaded, n_jobs)
+        predict_part, n_trees = _predicting(loaded, n_jobs, table.as_frame)
         tally = Tally()
         with progress_bar(console, "predicting") as show:
             write_answers(out, _answered(predict_part, table.parts(), tally, show))
@@ -129,7 +129,7 @@ def predict(
         tell_written(console, out)
 
 
-def _predicting(loaded: Any, n_jobs: int | None) -> tuple[Predict, int]:
+def _predicting(loaded: Any, n_jobs: int | None, as_frame: bool) -> tuple[Predict, int]:
     """Return what answers rows, and the number of trees behind it."""
     ours = isinstance(getattr(loaded, "forest_", None), Forest)
     steps, ensemble = parted(loaded)
@@ -138,11 +138,11 @@ def _predicting(loaded: Any, n_jobs: int | None) -> tuple[Predict, int]:
     if ours:
         if hasattr(loaded, "n_jobs"):
             loaded.n_jobs = n_jobs
-        # Columns have been chosen by name already, and rows come without names.
-        if hasattr(loaded, "feature_names_in_"):
+        # Columns have been chosen by name already, and arrays come without names.
+        if hasattr(loaded, "feature_names_in_") and not as_frame:
             del loaded.feature_names_in_
 
-    def predict_part(rows: NDArray[np.floating]) -> Columns:
+    def predict_part(rows: Any) -> Columns:
         if hasattr(loaded, "predict_counted"):
             labels, n_evaluated = loaded.predict_counted(rows)
             return {"label": labels, "trees_asked": n_evaluated.astype(np.int32)}

@@ -122,6 +122,8 @@ class Forest:
         Type that the library rounds rows to before it compares.
     sum_dtype : {"float32", "float64"}, default="float64"
         Type in which the library adds up the trees.
+    absent : {"zero", "missing"}, default="zero"
+        What an entry of a sparse matrix means that is not stored.
     model_predicts : {"answer", "probability", "raw"}, default="answer"
         What the original model's own `predict` returns, for `predict_model`: the same
         as `predict`, or probabilities, or raw scores.
@@ -165,6 +167,7 @@ class Forest:
     decides_by: str = "raw"
     input_dtype: str = "float32"
     sum_dtype: str = "float64"
+    absent: str = "zero"
     model_predicts: str = "answer"
     feature_names: tuple[str, ...] | None = None
     source: str = ""
@@ -297,7 +300,8 @@ class Forest:
         X : array-like or data frame of shape (n_rows, n_features)
             Rows. They are rounded to float32 if the original library does so. In a
             data frame of pandas, Polars or Arrow, columns that have `categories_` hold
-            the values themselves; in an array, their codes.
+            the values themselves; in an array, their codes. Sparse matrices are made
+            dense a block of rows at a time.
         n_jobs : int or None, default=None
             Number of threads; None means one, -1 all cores.
 

@@ -32,6 +32,7 @@ CHOICES = {
     "input_dtype": ("float32", "float64"),
     "sum_dtype": ("float32", "float64"),
     "unseen_category": ("missing", "error"),
+    "absent": ("zero", "missing"),
     "model_predicts": ("answer", "probability", "raw"),
 }
 

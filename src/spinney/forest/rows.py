@@ -120,7 +120,7 @@ def _refuse_hidden_values(X: Any) -> None:
     """Raise for containers whose values NumPy would read as something else."""
     if hasattr(X, "tocsr"):
         msg = (
-            "X is a sparse matrix, and spinney reads dense rows only. "
+            "X is a sparse matrix, and dense rows are needed here. "
             "Pass X.toarray(), a block of rows at a time if it is large."
         )
         raise TypeError(msg)

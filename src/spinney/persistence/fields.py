@@ -23,7 +23,11 @@ from spinney.persistence.container import CODES, Arrays, Settings
 LONGEST_LABEL = 2**20
 
 # Settings that came later: left out where they say what was always the case.
-_LATER = {"model_predicts": "answer", "unseen_category": "missing"}
+_LATER = {
+    "absent": "zero",
+    "model_predicts": "answer",
+    "unseen_category": "missing",
+}
 # What categories may be, by the name in a file, and the largest number of columns that
 # may have some: a forged number must not fill the memory.
 CATEGORY_TYPES = {

@@ -292,7 +292,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         _check_forest(forest, type(self).__name__)
         self.full_forest_ = self.forest_ = forest
         self.classes_: Any = forest.classes_
-        rows = forest.engine.rows(self._preprocessed(X))
+        rows = self._converted(self._preprocessed(X))
         return rows, self._codes(y).astype(np.int64), weights
 
     def _checked_purchases(self) -> Purchases:

@@ -55,6 +55,19 @@ def through_steps(X: Any, steps: Sequence[Any]) -> Any:
     return X
 
 
+def as_pipeline(steps: Sequence[Any]) -> Any:
+    """Return the steps before a model as one transformer."""
+    from sklearn.pipeline import Pipeline
+
+    if len(steps) == 1:
+        step = steps[0]
+        # A file puts one around all of them.
+        while isinstance(step, Pipeline) and [n for n, _ in step.steps] == ["steps"]:
+            step = step.steps[0][1]
+        return step
+    return Pipeline([(f"part{number}", step) for number, step in enumerate(steps)])
+
+
 def names_of_steps(steps: Sequence[Any]) -> list[str]:
     """Return what the steps are, by the names of their classes, for people."""
     return [

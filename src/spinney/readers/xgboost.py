@@ -196,6 +196,7 @@ def _read(document: Any, kind: str, name: str) -> Forest:
         "categories": categories,
         "unseen_category": "missing" if categories is None else "error",
         "input_dtype": "float32",
+        "absent": "missing",
         "sum_dtype": "float32",
         "feature_names": names if isinstance(names, list) and names else None,
         "source": f"XGBoost {name}",

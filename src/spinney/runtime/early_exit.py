@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.forest import Forest
+from spinney.forest.sparse import SparseRows
 from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
 from spinney.runtime.engine import (
     Engine,
@@ -177,6 +178,12 @@ class EarlyExitEngine:
             Number of trees, or of members called.
         """
         ensemble = self.ensemble
+        if isinstance(rows, SparseRows):
+            parts = [self.evaluate(block, n_jobs) for block in rows.blocks()]
+            return (
+                np.concatenate([part[0] for part in parts]),
+                np.concatenate([part[1] for part in parts]),
+            )
         if self.rule.at_once:
             n_rows = _n_rows(rows)
             return np.zeros(n_rows, dtype=np.intp), np.zeros(n_rows, dtype=np.int32)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from spinney.forest.categories import with_codes
 from spinney.forest.links import CLOSE
 from spinney.forest.rows import as_rows, is_plain_array, refuse_shuffled_columns
+from spinney.forest.sparse import SparseRows, as_sparse_rows, is_sparse
 from spinney.runtime.batch_kernels import (
     BLOCK_BYTES,
     BLOCK_ROWS,
@@ -40,6 +41,9 @@ from spinney.runtime.row_predictors import ProbabilityPredictor, RowPredictor
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
+
+# Converted rows, as `Engine.rows` returns them.
+Rows = NDArray[np.floating] | SparseRows
 
 # Fewer rows than this are not worth handing to a second thread.
 MIN_ROWS_PER_THREAD = 256
@@ -86,12 +90,17 @@ class Engine:
 
     # ---------------------------------------------------------------- preparation
 
-    def rows(self, X: ArrayLike) -> NDArray[np.floating]:
+    def rows(self, X: ArrayLike) -> Any:
         """Return `X` converted: as all else here and the kernels take it.
 
-        This is done once, by the public method that a caller has called.
+        This is done once, by the public method that a caller has called. Sparse rows
+        stay sparse; whatever evaluates them makes them dense a block at a time.
         """
         forest = self.forest
+        if is_sparse(X):
+            dtype = self._input_dtype if self.is_narrow else np.dtype(np.float64)
+            absent = np.nan if forest.absent == "missing" else 0.0
+            return as_sparse_rows(X, forest.n_features, dtype, absent)
         if type(X) is not np.ndarray:
             refuse_shuffled_columns(X, forest.feature_names)
         if forest.categories is not None and not is_plain_array(X):
@@ -149,9 +158,7 @@ class Engine:
 
     # ---------------------------------------------------------------- answers
 
-    def raw(
-        self, rows: NDArray[np.floating], n_jobs: int | None = None
-    ) -> NDArray[np.floating]:
+    def raw(self, rows: Rows, n_jobs: int | None = None) -> NDArray[np.floating]:
         """Return the raw scores, base score included.
 
         Parameters
@@ -166,6 +173,8 @@ class Engine:
         raw : ndarray of shape (n_rows, n_outputs)
             In the type in which the original library adds up the trees.
         """
+        if isinstance(rows, SparseRows):
+            return rows.by_block(lambda block: self.raw(block, n_jobs))
         rows = read_only(rows)
         n_threads = threads_for(len(rows), n_jobs)
         if len(rows) < MIN_BLOCK_ROWS:
@@ -200,9 +209,15 @@ class Engine:
         return total
 
     def _value_indices(
-        self, rows: NDArray[np.floating], n_jobs: int | None, share_leaves: bool
+        self, rows: Rows, n_jobs: int | None, share_leaves: bool
     ) -> tuple[NDArray[np.int32], Layout]:
         """Return the leaf value index of every row in every tree, and its layout."""
+        if isinstance(rows, SparseRows):
+            layout = self.layout(rows.dtype.type, share_leaves)
+            found = rows.by_block(
+                lambda block: self._value_indices(block, n_jobs, share_leaves)[0]
+            )
+            return found, layout
         rows = read_only(rows)
         layout = self.layout(rows.dtype.type, share_leaves)
         block = rows_per_block(layout, rows)
@@ -216,25 +231,19 @@ class Engine:
         in_threads(evaluate, len(rows), threads_for(len(rows), n_jobs))
         return value_indices, layout
 
-    def leaves(
-        self, rows: NDArray[np.floating], n_jobs: int | None = None
-    ) -> NDArray[np.int32]:
+    def leaves(self, rows: Rows, n_jobs: int | None = None) -> NDArray[np.int32]:
         """Return the leaf at which each row ends in each tree, as node indices."""
         value_indices, layout = self._value_indices(rows, n_jobs, share_leaves=False)
         return layout.value_node.astype(np.int32)[value_indices]
 
-    def votes(
-        self, rows: NDArray[np.floating], n_jobs: int | None = None
-    ) -> NDArray[np.integer]:
+    def votes(self, rows: Rows, n_jobs: int | None = None) -> NDArray[np.integer]:
         """Return the class index that each tree votes for."""
         value_indices, layout = self._value_indices(rows, n_jobs, share_leaves=True)
         winner = self.forest.value[layout.value_node].argmax(axis=1)
         dtype = np.uint8 if self.forest.n_outputs <= 256 else np.int32
         return winner.astype(dtype)[value_indices]
 
-    def scores(
-        self, rows: NDArray[np.floating], n_jobs: int | None = None
-    ) -> NDArray[np.float64]:
+    def scores(self, rows: Rows, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Return what each tree adds to the raw scores."""
         forest = self.forest
         value_indices, layout = self._value_indices(rows, n_jobs, share_leaves=True)

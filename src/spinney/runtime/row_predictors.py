@@ -8,7 +8,7 @@ values, a dict, a data frame of one row) is answered the usual way.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -159,21 +159,65 @@ def one_row(row: Any, forest: Forest) -> Any:
         If it is no single row of this length.
     """
     if isinstance(row, Mapping):
-        names = forest.feature_names
-        if names is None:
-            msg = (
-                "A row as a dict needs the names of the columns, which this model does "
-                f"not know. Pass an array of {forest.n_features} numbers."
-            )
-            raise ValueError(msg)
-        missing = [name for name in names if name not in row]
-        if missing:
-            msg = (
-                "A row as a dict must have a value for every column; missing are "
-                f"{', '.join(map(repr, missing[:5]))}. Pass None for an unknown value."
-            )
-            raise ValueError(msg)
-        row = [row[name] for name in names]
+        row = _values_by_name(row, forest.feature_names, forest.n_features)
+    return _as_table(row, forest.n_features)
+
+
+def row_as_table(row: Any, n_columns: int, names: Sequence[str] | None) -> Any:
+    """Return a row as what the steps of a pipeline take: a frame, if it has names.
+
+    Parameters
+    ----------
+    row : sequence, array, dict or data frame
+        The row.
+    n_columns : int
+        Number of columns.
+    names : sequence of str or None
+        Names of the columns, if the pipeline was fitted on a data frame.
+
+    Raises
+    ------
+    ValueError
+        If it is no single row of this length.
+    """
+    if isinstance(row, Mapping):
+        row = _values_by_name(row, names, n_columns)
+    table = _as_table(row, n_columns)
+    if names is None or not isinstance(table, np.ndarray):
+        return table
+    from pandas import DataFrame, Series  # the pipeline was fitted on a data frame
+
+    # Column by column, so that each has a type of its own; a missing value alone does
+    # not tell whether the column is one of numbers.
+    columns = {}
+    for name, value in zip(names, table[0], strict=True):
+        missing = value is None or value != value
+        columns[name] = Series([value], dtype=object) if missing else [value]
+    return DataFrame(columns)
+
+
+def _values_by_name(
+    row: Mapping[str, Any], names: Sequence[str] | None, n_columns: int
+) -> list[Any]:
+    """Return the values of a dict in the order of the columns."""
+    if names is None:
+        msg = (
+            "A row as a dict needs the names of the columns, which this model does "
+            f"not know. Pass an array of {n_columns} numbers."
+        )
+        raise ValueError(msg)
+    missing = [name for name in names if name not in row]
+    if missing:
+        msg = (
+            "A row as a dict must have a value for every column; missing are "
+            f"{', '.join(map(repr, missing[:5]))}. Pass None for an unknown value."
+        )
+        raise ValueError(msg)
+    return [row[name] for name in names]
+
+
+def _as_table(row: Any, n_columns: int) -> Any:
+    """Return a table of one row, as it is or as an array."""
     if hasattr(row, "columns") or hasattr(row, "column_names"):
         if len(row) != 1:
             msg = f"predictor takes one row, got {len(row)}. Use predict for several."
@@ -184,10 +228,10 @@ def one_row(row: Any, forest: Forest) -> Any:
         objects = np.array(row, dtype=object)
         mixed = any(isinstance(value, str) or value is None for value in objects.flat)
         row = objects if mixed else np.asarray(row)
-    if row.shape != (forest.n_features,):
+    if row.shape != (n_columns,):
         msg = (
-            f"predictor takes one row of {forest.n_features} numbers, got shape "
-            f"{row.shape}. Use predict for several rows."
+            f"predictor takes one row of {n_columns} numbers, got shape {row.shape}. "
+            "Use predict for several rows."
         )
         raise ValueError(msg)
     return row.reshape(1, -1)
