@@ -28,7 +28,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
-    FixedThresholdClassifier,
     GridSearchCV,
     RandomizedSearchCV,
 )
@@ -488,8 +487,7 @@ def iris_models():
         (StackingClassifier(pair, cv=2), "second model decides"),
         (IsolationForest(n_estimators=2), "depth at which they end"),
         (RandomTreesEmbedding(n_estimators=2), "leaf numbers"),
-        (CalibratedClassifierCV(tree, cv=2), "calibration"),
-        (FixedThresholdClassifier(tree), "decision threshold"),
+        (CalibratedClassifierCV(tree, cv=2), "averages 2 models"),
         (BaggingClassifier(small_forest, n_estimators=2), "members must be single"),
         (LogisticRegression(max_iter=1000), "not one of scikit-learn's tree"),
         (KMeans(2, n_init=1), "not one of scikit-learn's tree"),

@@ -32,6 +32,7 @@ from spinney.errors import (
 )
 from spinney.forest.arrays import ARRAYS, ARRAYS_PER_NODE, as_frozen, frozen
 from spinney.forest.categories import Categories, as_categories
+from spinney.forest.curves import Curve
 from spinney.forest.invariants import check_count, check_forest, tree_depths
 from spinney.forest.links import class_probabilities, exponential, likeliest_classes
 from spinney.forest.nodes import LEAF
@@ -112,6 +113,8 @@ class Forest:
         From raw scores to probabilities (or to the prediction of a regressor).
     link_scale : float, default=1.0
         Factor inside the logistic curve.
+    curve : Curve, optional
+        A calibration curve behind the link, for two classes and a single output.
     decision_threshold : float, default=0.0
         With a single output and two classes: the smallest raw score that means the
         second class. With several outputs the largest wins, and only 0 is accepted.
@@ -163,6 +166,7 @@ class Forest:
     base_added: str = "first"
     link: str = "identity"
     link_scale: float = 1.0
+    curve: Curve | None = None
     decision_threshold: float = 0.0
     decides_by: str = "raw"
     input_dtype: str = "float32"
@@ -410,6 +414,11 @@ class Forest:
         """
         if len(self.classes) == 1:  # type: ignore[arg-type]
             return raw
+        if self.curve is not None:
+            before = raw
+            if self.curve.of == "probability":
+                before = class_probabilities(raw, self.link, self.link_scale)
+            return self.curve.probabilities(before[:, -1])
         return class_probabilities(raw, self.link, self.link_scale)
 
     def decision_function(

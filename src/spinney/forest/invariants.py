@@ -202,6 +202,10 @@ def _check_categories(forest: Forest) -> None:
     _refuse_node(forest, wrong, "a leaf cannot have a category set", chosen)
 
 
+def _n_classes(forest: Forest) -> int:
+    return 0 if forest.classes is None else len(forest.classes)
+
+
 def _check_outputs(forest: Forest) -> None:
     n_values = forest.value.shape[1]
     if forest.tree_output is None:
@@ -228,6 +232,8 @@ def _check_outputs(forest: Forest) -> None:
                 f"tree {tree}: tree_output must be between 0 and "
                 f"{forest.n_outputs - 1}, got {int(forest.tree_output[tree])}."
             )
+    if forest.curve is not None and (forest.n_outputs, _n_classes(forest)) != (1, 2):
+        _refuse("a calibration curve needs two classes and a single output.")
     if forest.n_outputs > 1 and forest.decision_threshold != 0:
         _refuse(
             f"decision_threshold is for a single output, and this forest has "

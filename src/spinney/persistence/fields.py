@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from spinney.errors import FormatError
 from spinney.forest import ARRAYS, Forest
+from spinney.forest.curves import Curve
 from spinney.forest.invariants import CHOICES
 from spinney.persistence.container import CODES, Arrays, Settings
 
@@ -116,6 +117,9 @@ def forest_to_parts(forest: Forest) -> tuple[Settings, Arrays]:
         arrays |= labels_to_arrays("classes", forest.classes)
     if forest.feature_names is not None:
         arrays |= texts_to_arrays("feature_names", forest.feature_names)
+    if forest.curve is not None:
+        settings["curve"] = {"kind": forest.curve.kind, "of": forest.curve.of}
+        arrays |= {"curve_x": forest.curve.x, "curve_y": forest.curve.y}
     if forest.categories is not None:
         settings["categories"] = [
             [column, type(values[0]).__name__ if values else "str"]
@@ -193,6 +197,14 @@ def forest_from_parts(settings: Settings, arrays: Arrays) -> Forest:
         )
         raise FormatError(msg)
     parts["classes"] = labels_from_arrays("classes", arrays)
+    if "curve" in settings:
+        curve = take_setting(settings, "curve", dict)
+        kind, of = (take_setting(curve, name, str) for name in ("kind", "of"))
+        narrow = "curve_x" in arrays and arrays["curve_x"].dtype == np.float32
+        number = np.float32 if narrow else np.float64
+        x, y = (take_array(arrays, f"curve_{name}", number, 1) for name in "xy")
+        parts["curve"] = Curve(kind, of, x, y)
+        refuse_leftovers(curve, {})
     if "categories" in settings:
         parts["categories"] = _take_categories(settings, arrays, parts["n_features"])
     parts["feature_names"] = texts_from_arrays("feature_names", arrays)

@@ -20,6 +20,10 @@ from spinney.readers.sklearn_boosting import (
     read_gradient_boosting,
     read_hist_gradient_boosting,
 )
+from spinney.readers.sklearn_thresholds import (
+    read_calibrated,
+    read_moved_threshold,
+)
 from spinney.readers.sklearn_trees import (
     column_names,
     nodes_of_tree,
@@ -218,6 +222,8 @@ WRAPPERS: dict[str, Callable[[Any], Forest]] = {
     "FrozenEstimator": _read_inside,
     "Pipeline": _read_last_step,
     "BaseSearchCV": _read_best,
+    "CalibratedClassifierCV": read_calibrated,
+    "BaseThresholdClassifier": read_moved_threshold,
 }
 
 SUPPORTED = (
@@ -242,14 +248,6 @@ REFUSED = {
     "IsolationForest": (
         "it scores rows by the depth at which they end, not by values of its leaves",
         "spinney is for classifiers and regressors",
-    ),
-    "CalibratedClassifierCV": (
-        "a calibration curve follows the trees",
-        "read the model that it calibrates",
-    ),
-    "BaseThresholdClassifier": (
-        "it moves the decision threshold of another model",
-        "read its estimator_ and compare the probabilities with the threshold",
     ),
     "RandomTreesEmbedding": (
         "it returns leaf numbers, no answers",

@@ -100,9 +100,13 @@ class ProbabilityPredictor:
         self._kernel = kernel
         self._arguments = arguments
         several = forest.n_outputs > 1 or len(forest.classes_) == 1  # type: ignore[arg-type]
-        self._is_raw = forest.link == "identity" and several
+        plain = forest.curve is None
+        self._is_raw = plain and forest.link == "identity" and several
         self._is_logistic = (
-            forest.link == "logistic" and not several and sum_dtype == np.float64
+            plain
+            and forest.link == "logistic"
+            and not several
+            and sum_dtype == np.float64
         )
         self._scale = -float(forest.link_scale)
 
