@@ -511,18 +511,36 @@ def test_other_models_are_refused_with_reason_and_hint(model, reason):
     [
         DecisionTreeClassifier(),
         RandomForestClassifier(n_estimators=2),
-        ExtraTreesRegressor(n_estimators=2),
-        BaggingRegressor(n_estimators=2),
+        ExtraTreesClassifier(n_estimators=2),
     ],
     ids=describe,
 )
-def test_several_targets_are_refused(model):
+def test_several_labels_at_once_are_refused(model):
     X, y = datasets.bundled("iris")
     model = clone(model).fit(X, np.column_stack([y, y[::-1]]))
     with pytest.raises(
         UnsupportedModelError, match=r"2 targets at once.*\nHint: train"
     ):
         read_model(model)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DecisionTreeRegressor(random_state=0),
+        RandomForestRegressor(n_estimators=5, random_state=0),
+        ExtraTreesRegressor(n_estimators=5, random_state=0),
+        BaggingRegressor(n_estimators=5, random_state=0),
+    ],
+    ids=describe,
+)
+def test_several_targets_of_a_regressor_are_predicted_at_once(model):
+    X, y = datasets.bundled("diabetes")
+    model = clone(model).fit(X, np.column_stack([y, y[::-1], X[:, 0]]))
+    forest = read_model(model)
+    assert forest.n_outputs == 3
+    np.testing.assert_array_equal(forest.predict(X), model.predict(X))
+    np.testing.assert_array_equal(forest.predict(X[:1]), model.predict(X[:1]))
 
 
 def test_a_column_vector_as_target_is_one_target():

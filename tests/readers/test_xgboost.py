@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 import datasets
 import reference
-from spinney import UnsupportedModelError, read_model
+from spinney import UnsupportedModelError, load, read_model, save
 from spinney.forest.links import class_probabilities
 from spinney.readers.xgboost import read_xgboost_document, read_xgboost_ubj
 from strategies import random_rows
@@ -745,7 +745,7 @@ def test_a_file_of_a_regressor_with_probabilities_is_refused(xgb, tmp_path):
         ({"booster": "gblinear"}, "gblinear.*\n.*gbtree"),
         ({"objective": "binary:hinge"}, "binary:hinge.*\n.*binary:logistic"),
         ({"objective": "count:poisson"}, "classifier with objective='count:poisson'"),
-        ({"missing": -1.0}, r"missing=-1.0.*\n.*NaN"),
+        ({"missing": np.inf}, r"missing=inf.*\n.*NaN"),
         (
             {"objective": "multi:softprob", "num_class": 2},
             "two classes.*\n.*get_booster",
@@ -776,16 +776,68 @@ def test_several_labels_at_once_are_refused(xgb):
         read_model(model)
 
 
-def test_rankers_and_other_objects_are_refused(xgb):
+def test_other_objects_are_refused(xgb):
+    X, _ = datasets.bundled("iris")
+    with pytest.raises(UnsupportedModelError, match="DMatrix"):
+        read_model(xgb.DMatrix(X))
+
+
+@pytest.mark.parametrize("objective", ["rank:ndcg", "rank:pairwise", "rank:map"])
+def test_rankers_score_as_xgboost_does(xgb, objective, tmp_path):
     X, y = datasets.bundled("iris")
-    ranker = xgb.XGBRanker(n_estimators=2, n_jobs=1).fit(
-        X, y, qid=np.zeros(len(X), int)
-    )
-    for thing in (ranker, xgb.DMatrix(X)):
-        with pytest.raises(UnsupportedModelError, match=type(thing).__name__):
-            read_model(thing)
-    with pytest.raises(UnsupportedModelError, match="rank:ndcg"):
-        read_model(ranker.get_booster())
+    y = np.minimum(y, 1)  # grades that every objective takes
+    order = np.random.default_rng(0).permutation(len(X))
+    X, y = X[order], y[order]
+    groups = np.sort(np.arange(len(X)) % 10)
+    ranker = xgb.XGBRanker(n_estimators=5, n_jobs=1, objective=objective)
+    ranker.fit(X, y, qid=groups)
+    forest = read_model(ranker)
+    np.testing.assert_array_equal(forest.predict(X), ranker.predict(X))
+    booster = ranker.get_booster()
+    assert_same_booster(xgb, read_model(booster), booster, X)
+    ranker.save_model(tmp_path / "ranker.json")
+    from_file = read_model(tmp_path / "ranker.json")
+    np.testing.assert_array_equal(from_file.predict(X), ranker.predict(X))
+
+
+@pytest.mark.parametrize("objective", ["survival:cox", "survival:aft"])
+@pytest.mark.parametrize("settings", [{}, {"base_score": 2.5}])
+def test_survival_models_predict_as_xgboost_does(xgb, objective, settings):
+    X, y = datasets.bundled("diabetes")
+    rows = xgb.DMatrix(X, nthread=1)
+    if objective == "survival:cox":
+        rows.set_label(np.where(np.arange(len(y)) % 4 == 0, -y, y))
+    else:
+        rows.set_float_info("label_lower_bound", y)
+        late = np.where(np.arange(len(y)) % 4 == 0, np.inf, y)
+        rows.set_float_info("label_upper_bound", late)
+    settings = settings | {"objective": objective, "nthread": 1, "max_depth": 3}
+    booster = xgb.train(settings, rows, 8)
+    assert_same_booster(xgb, read_model(booster), booster, X)
+
+
+@pytest.mark.parametrize("missing", [-999, 0, 0.1, np.float32(0.1)])
+def test_a_number_that_means_missing_is_missing(xgb, missing, tmp_path):
+    import scipy.sparse as sp
+
+    X, y = datasets.bundled("breast_cancer")
+    rng = np.random.default_rng(0)
+    X = X.copy()
+    X[rng.random(X.shape) < 0.2] = missing
+    X[rng.random(X.shape) < 0.05] = np.nan
+    model = xgb.XGBClassifier(n_estimators=5, missing=missing, n_jobs=1).fit(X, y)
+    forest = read_model(model)
+    for rows in (X, X.astype(F32), X[:0], X[:1]):
+        np.testing.assert_array_equal(
+            forest.decision_function(rows), model.predict(rows, output_margin=True)
+        )
+    ask = forest.predictor()
+    labels = model.predict(X)
+    assert [ask(row) for row in X[:20].astype(F32)] == labels[:20].tolist()
+    sparse = sp.csr_matrix(X)
+    np.testing.assert_array_equal(forest.predict(sparse), model.predict(sparse))
+    save(forest, tmp_path / "forest.spinney")
+    np.testing.assert_array_equal(load(tmp_path / "forest.spinney").predict(X), labels)
 
 
 def test_untrained_models_are_named(xgb):

@@ -125,6 +125,8 @@ class Forest:
         Type that the library rounds rows to before it compares.
     sum_dtype : {"float32", "float64"}, default="float64"
         Type in which the library adds up the trees.
+    missing_value : float, optional
+        A number that means a missing value, beside NaN.
     absent : {"zero", "missing"}, default="zero"
         What an entry of a sparse matrix means that is not stored.
     model_predicts : {"answer", "probability", "raw"}, default="answer"
@@ -171,6 +173,7 @@ class Forest:
     decides_by: str = "raw"
     input_dtype: str = "float32"
     sum_dtype: str = "float64"
+    missing_value: float | None = None
     absent: str = "zero"
     model_predicts: str = "answer"
     feature_names: tuple[str, ...] | None = None

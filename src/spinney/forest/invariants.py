@@ -78,6 +78,8 @@ def _check_settings(forest: Forest) -> None:
     for name in ("link_scale", "decision_threshold"):
         if not np.isfinite(getattr(forest, name)):
             _refuse(f"{name} must be finite, got {getattr(forest, name)}.")
+    if forest.missing_value is not None and not np.isfinite(forest.missing_value):
+        _refuse(f"missing_value must be finite, got {forest.missing_value}.")
     names = forest.feature_names
     if names is not None and len(names) != forest.n_features:
         _refuse(

@@ -80,7 +80,11 @@ class SparseRows:
 
 
 def as_sparse_rows(
-    X: Any, n_features: int, dtype: np.dtype, absent: float
+    X: Any,
+    n_features: int,
+    dtype: np.dtype,
+    absent: float,
+    missing_value: float | None = None,
 ) -> SparseRows:
     """Return a sparse matrix as rows of the type that a forest compares in.
 
@@ -94,6 +98,8 @@ def as_sparse_rows(
         As for `spinney.forest.rows.as_rows`.
     absent : float
         What an entry means that is not stored.
+    missing_value : float, optional
+        A number that becomes NaN where it is stored.
 
     Raises
     ------
@@ -119,4 +125,8 @@ def as_sparse_rows(
         matrix = matrix.copy()
         matrix.sum_duplicates()
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return SparseRows(matrix.astype(wanted), absent)
+        matrix = matrix.astype(wanted)
+    if missing_value is not None:
+        matrix = matrix.copy()
+        matrix.data[matrix.data == wanted(missing_value)] = np.nan
+    return SparseRows(matrix, absent)

@@ -109,6 +109,8 @@ def forest_to_parts(forest: Forest) -> tuple[Settings, Arrays]:
     for name, usual in _LATER.items():
         if getattr(forest, name) != usual:
             settings[name] = getattr(forest, name)
+    if forest.missing_value is not None:
+        settings["missing_value"] = float(forest.missing_value)
     arrays: Arrays = {"base_score": forest.base_score}
     for name in ARRAYS:
         if getattr(forest, name) is not None:
@@ -184,6 +186,8 @@ def forest_from_parts(settings: Settings, arrays: Arrays) -> Forest:
         parts["decision_threshold"] = 0.0
     for name in set(_LATER) & set(settings):
         parts[name] = take_setting(settings, name, str)
+    if "missing_value" in settings:
+        parts["missing_value"] = take_setting(settings, "missing_value", float)
     parts["source"] = take_setting(settings, "source", str)
     for name, dtype in ARRAYS.items():
         if name in arrays or name not in _OPTIONAL:

@@ -135,7 +135,10 @@ def _mean_of_trees(
     for member, chosen in zip(members, columns, strict=True):
         tree = member.tree_
         nodes = nodes_of_tree(tree, chosen)
-        nodes["value"] = values_of_tree(tree, n_values, name)
+        several = classes is None and tree.n_outputs > 1
+        nodes["value"] = (
+            tree.value[:, :, 0] if several else values_of_tree(tree, n_values, name)
+        )
         known = getattr(member, "classes_", ())
         if classes is not None and len(known) < n_values:
             # A member of a bagging that saw only some of the classes: its own labels

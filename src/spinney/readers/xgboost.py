@@ -21,6 +21,7 @@ What XGBoost does, as far as exactness depends on it (checked with 2.1 to 3.2):
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def read_xgboost(model: Any) -> Forest:
 
     Parameters
     ----------
-    model : Booster, XGBClassifier, XGBRegressor, XGBRFClassifier or XGBRFRegressor
+    model : Booster, XGBClassifier, XGBRegressor, XGBRanker or their random forest kin
         With ``gbtree`` or ``dart`` trees. After early stopping, estimators answer with
         the trees up to their best iteration, and a Booster with all of them; so does
         what is read from each.
@@ -66,7 +67,7 @@ def read_xgboost(model: Any) -> Forest:
     sklearn.exceptions.NotFittedError
         If the model has not been trained.
     """
-    from xgboost import Booster, XGBModel, XGBRanker
+    from xgboost import Booster, XGBModel
     from xgboost.core import XGBoostError
 
     name = type(model).__name__
@@ -76,26 +77,30 @@ def read_xgboost(model: Any) -> Forest:
         except XGBoostError as error:  # it knows of no features yet
             raise not_fitted(model, "xgboost.train") from error
         return _read(decode_ubjson(bytes(content)), "Booster", name)
-    if not isinstance(model, XGBModel) or isinstance(model, XGBRanker):
+    if not isinstance(model, XGBModel):
         msg = (
             f"spinney cannot read a {name} of XGBoost.\nHint: pass a Booster, or an "
-            "XGBClassifier, XGBRegressor, XGBRFClassifier or XGBRFRegressor."
+            "XGBClassifier, XGBRegressor, XGBRanker, XGBRFClassifier or "
+            "XGBRFRegressor."
         )
         raise UnsupportedModelError(msg)
     if not model.__sklearn_is_fitted__():
         raise not_fitted(model)
-    if not (
-        isinstance(model.missing, (float, np.floating)) and np.isnan(model.missing)
-    ):
-        msg = (
-            f"The {name} takes {model.missing!r} for a missing value "
-            f"(missing={model.missing!r}), and spinney only NaN.\nHint: replace that "
-            "value by NaN in the rows, and train with missing=nan."
-        )
-        raise UnsupportedModelError(msg)
     document = decode_ubjson(bytes(model.get_booster().save_raw("ubj")))
     kind = "classifier" if hasattr(model, "n_classes_") else "regressor"
-    return _read(document, kind, name)
+    forest = _read(document, kind, name)
+    # It is compared in float32, and NaN is missing beside it.
+    missing = float(np.float32(model.missing))
+    if math.isnan(missing):
+        return forest
+    if math.isinf(missing):
+        msg = (
+            f"The {name} takes infinity for a missing value (missing={missing!r}), "
+            "which spinney does not read.\nHint: replace that value by NaN in the "
+            "rows, and train with missing=nan."
+        )
+        raise UnsupportedModelError(msg)
+    return forest.replace(missing_value=missing)
 
 
 def read_xgboost_document(document: dict[str, Any]) -> Forest:

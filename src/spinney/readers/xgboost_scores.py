@@ -20,8 +20,17 @@ IDENTITY_OBJECTIVES = (
     "reg:pseudohubererror",
     "reg:squaredlogerror",
     "reg:quantileerror",
+    "rank:pairwise",
+    "rank:ndcg",
+    "rank:map",
 )
-EXPONENT_OBJECTIVES = ("count:poisson", "reg:gamma", "reg:tweedie")
+EXPONENT_OBJECTIVES = (
+    "count:poisson",
+    "reg:gamma",
+    "reg:tweedie",
+    "survival:cox",
+    "survival:aft",
+)
 TWO_CLASS_OBJECTIVES = ("binary:logistic", "binary:logitraw", "reg:logistic")
 CLASS_OBJECTIVES = ("multi:softprob", "multi:softmax")
 SUPPORTED = (

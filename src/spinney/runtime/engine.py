@@ -100,7 +100,9 @@ class Engine:
         if is_sparse(X):
             dtype = self._input_dtype if self.is_narrow else np.dtype(np.float64)
             absent = np.nan if forest.absent == "missing" else 0.0
-            return as_sparse_rows(X, forest.n_features, dtype, absent)
+            return as_sparse_rows(
+                X, forest.n_features, dtype, absent, forest.missing_value
+            )
         if type(X) is not np.ndarray:
             refuse_shuffled_columns(X, forest.feature_names)
         if forest.categories is not None and not is_plain_array(X):
@@ -108,6 +110,8 @@ class Engine:
         rows = as_rows(X, forest.n_features, self._input_dtype)
         if not self.is_narrow:
             rows = rows.astype(np.float64, copy=False)
+        if forest.missing_value is not None:
+            rows = np.where(rows == rows.dtype.type(forest.missing_value), np.nan, rows)
         return read_only(rows)
 
     def layout(self, dtype: type[np.floating], share_leaves: bool = True) -> Layout:
@@ -286,6 +290,8 @@ class Engine:
 
     def dtypes_of_single_rows(self) -> list[type[np.floating]]:
         """Return the types of rows for which a thin predictor is made."""
+        if self.forest.missing_value is not None:
+            return []  # rows have to be changed first
         if self.forest.input_dtype == "float64":
             return [np.float32, np.float64]
         return [np.float32]
