@@ -15,10 +15,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 
 import spinney
 from report.kinds import KINDS, STOPPING, forest, reported, rows
+from spinney.errors import SpinneyWarning
 from spinney.report import Report, make_report
 from spinney.report.rendering import json_in_html
 from spinney.sequential.classifier import SequentialVotingClassifier
@@ -404,6 +406,25 @@ def test_the_two_colours_of_lines_differ_for_everybody(scheme, deficiency):
     matrix = DEFICIENCIES[deficiency]
     one, other = (lab(SCHEMES[scheme][name], matrix) for name in ("accent", "second"))
     assert np.linalg.norm(one - other) >= 25.0
+
+
+def test_the_page_tells_when_rows_are_decided():
+    (X, y), (X_fit, _), _ = rows("iris")
+    model = RandomForestClassifier(9, random_state=0).fit(X, y)
+    quick = spinney.SequentialVotingClassifier(
+        FrozenEstimator(model), max_disagreement=0.9, voting="soft", random_state=0
+    )
+    n_evaluated = quick.fit(X_fit).predict_counted(X_fit)[1]
+    assert (n_evaluated == 1).all()  # the case that this test is about
+    page = make_report(quick, X_fit).to_html()
+    assert "Every row is decided after 1 of 9 trees." in page
+    assert "No row is ever decided" not in page
+    # Rows of one answer teach nothing about when to stop.
+    never = spinney.CascadeClassifier(FrozenEstimator(model), order="natural")
+    with pytest.warns(SpinneyWarning, match="all trees are evaluated"):
+        never.fit(X_fit[model.predict(X_fit) == 1])
+    page = make_report(never, X_fit).to_html()
+    assert "No row is ever decided before the last of the 9 trees." in page
 
 
 def test_a_budgeted_forest_tells_why_it_has_no_more_trees():
