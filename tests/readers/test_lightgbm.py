@@ -517,6 +517,17 @@ def test_category_columns_are_mapped_as_lightgbm_does(categories):
     )
 
 
+def test_a_model_of_the_oldest_version_maps_a_frame_as_it_did():
+    stored = json.loads((MODELS / "frame-v4.json").read_text(encoding="utf-8"))
+    assert stored["lightgbm"] == "4.0.0"
+    forest = read_model(MODELS / "frame-v4.txt")
+    frame = pd.DataFrame(stored["frame"]).astype({"size": "category"})
+    for rows in (frame, frame.astype({"job": "category"})):
+        np.testing.assert_array_equal(
+            forest.decision_function(rows), stored["raw_of_frame"]
+        )
+
+
 def test_category_columns_that_cannot_be_told_apart_are_refused():
     frame, y = frame_with_category_column(list("abcde"))
     frame["more"] = frame["kind"].cat.as_ordered()

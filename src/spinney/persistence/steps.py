@@ -219,9 +219,13 @@ class _Writer:
             raise _refuse(value)
         state = dict(vars(value))
         if name == "ColumnTransformer" and "transformers_" in state:
-            # What it was told before fitting may hold functions that choose columns,
-            # and is not used any more.
-            state["transformers"] = []
+            # What it was told before fitting may hold functions that choose columns;
+            # scikit-learn 1.6 still looks up the names in it.
+            state["transformers"] = [
+                (name, "passthrough", columns)
+                for name, _, columns in value.transformers_
+                if name != "remainder"
+            ]
         encoded = {key: self.encoded(part) for key, part in sorted(state.items())}
         return {"step": [name, encoded]}
 

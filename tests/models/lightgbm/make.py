@@ -46,6 +46,51 @@ def make(name, y, categorical_feature=(), n_trees=4, **parameters):
     (FOLDER / f"{name}.json").write_text(text + "\n")
 
 
+def make_on_frame(name):
+    """Train on a data frame with category columns; store the answers to another."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    texts = np.array(["smith", "cook", "", "日本", "ü"], dtype=object)
+    numbers = np.array([30, 10, 20])
+    frame = pd.DataFrame(
+        {
+            "job": pd.Categorical(texts[rng.integers(0, 5, 300)]),
+            "age": rng.normal(size=300).round(2),
+            "size": pd.Categorical(numbers[rng.integers(0, 3, 300)]),
+        }
+    )
+    y = (frame["job"] == "cook") ^ (frame["size"] == 10) ^ (frame["age"] > 0.5)
+    frame.loc[::9, "job"] = None
+    settings = {"objective": "binary", "num_leaves": 6, "min_data_in_leaf": 3}
+    settings |= {"min_data_per_group": 3, "cat_smooth": 1, "verbose": -1}
+    booster = lightgbm.train(settings, lightgbm.Dataset(frame, y), 4)
+    booster.save_model(FOLDER / f"{name}.txt")
+    rows = frame[:N_ROWS].copy()
+    codes = np.column_stack(
+        [rows["job"].cat.codes, rows["age"], rows["size"].cat.codes]
+    ).astype(float)
+    codes[codes == -1] = np.nan
+    other = rows.copy()  # another order, a value that is not known
+    other["job"] = other["job"].cat.set_categories(["new", *texts[::-1]])
+    other.loc[::4, "job"] = "new"
+    jobs = [None if job != job else job for job in other["job"].astype(object)]
+    answers = {
+        "lightgbm": lightgbm.__version__,
+        "rows": codes.tolist(),
+        "raw": booster.predict(rows, raw_score=True).tolist(),
+        "predicted": booster.predict(rows).tolist(),
+        "frame": {
+            "job": jobs,
+            "age": other["age"].tolist(),
+            "size": other["size"].astype(int).tolist(),
+        },
+        "raw_of_frame": booster.predict(other, raw_score=True).tolist(),
+    }
+    text = json.dumps(answers, ensure_ascii=False).replace("], [", "],\n[")
+    (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
     rng = np.random.default_rng(0)
     X = np.column_stack(
@@ -70,3 +115,4 @@ if __name__ == "__main__":
         bagging_fraction=0.6,
     )
     make("poisson-v4", np.exp(score / 2), objective="poisson", boosting="dart")
+    make_on_frame("frame-v4")
