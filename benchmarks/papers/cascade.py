@@ -22,6 +22,7 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
+from spinney.cascade.fitting import find_order, fit_rule, spread_steps
 
 import spinney
 from benchmarks import data
@@ -29,7 +30,6 @@ from benchmarks.papers import page
 from benchmarks.papers.drawing import save_figure, start_drawing
 from spinney.cascade import CascadeClassifier
 from spinney.cascade.fan import fit_fan
-from spinney.cascade.fitting import find_order, fit_rule, spread_steps
 from spinney.cascade.tables import table_of
 from spinney.errors import SpinneyWarning
 from spinney.ordering import ScoreTable
