@@ -27,6 +27,7 @@ from datasets import real
 from spinney import FormatError, SpinneyWarning, UnsupportedModelError
 from spinney.acceleration import selection, timing
 from spinney.base.comparison import Candidate, Comparison
+from spinney.calibration.class_changes import ClassChange
 from spinney.sequential import problems
 
 X, Y = make_classification(
@@ -74,12 +75,12 @@ def faster(forest):
 # ------------------------------------------------------------------ what comes out
 
 
-def test_fewer_trees_of_a_forest_are_evaluated_and_keeps_the_bound_on_the_given_rows(
-    forest, faster
-):
-    labels, n_evaluated = faster.predict_counted(X[GIVEN])
-    assert np.mean(labels != forest.predict(X[GIVEN])) <= 0.01
-    assert n_evaluated.mean() < 0.6 * forest.n_estimators
+def test_fewer_trees_of_a_forest_are_evaluated(forest, faster):
+    assert faster.predict_counted(X[NEW])[1].mean() < 0.6 * forest.n_estimators
+    promise = faster.promise_
+    assert promise.kind == "expected"
+    assert (promise.n_disagreements + 1) / (promise.n_rows + 1) <= 0.01
+    assert promise.n_rows == round(0.45 * len(X[GIVEN]))
 
 
 def test_new_rows_disagree_about_as_often_as_allowed(forest, faster):
@@ -125,7 +126,9 @@ def test_the_comparison_tells_what_was_measured(forest, faster):
         "hard votes",
         "cascade, optimal",
     }
-    assert comparison.n_fitted + comparison.n_compared == len(X[GIVEN])
+    given = len(X[GIVEN])
+    assert comparison.n_fitted == pytest.approx(0.4 * given, abs=1)
+    assert comparison.n_compared == pytest.approx(0.15 * given, abs=1)
     assert sum(candidate.chosen for candidate in comparison.candidates) == 1
     chosen = comparison.chosen
     assert chosen.kept_promise
@@ -136,16 +139,34 @@ def test_the_comparison_tells_what_was_measured(forest, faster):
         assert candidate.kept_promise == (not math.isnan(candidate.microseconds_batch))
 
 
-def test_the_chosen_candidate_is_the_fastest_that_kept_the_bound(faster):
-    def slowness(candidate):
-        return candidate.microseconds_batch * candidate.microseconds_single
+def test_what_is_chosen_is_faster_than_all_trees(faster):
+    full, chosen = faster.acceleration_.candidates[0], faster.acceleration_.chosen
+    assert chosen.microseconds_batch < full.microseconds_batch
+    assert chosen.microseconds_single < full.microseconds_single
 
-    kept = [
-        candidate
-        for candidate in faster.acceleration_.candidates
-        if candidate.kept_promise
-    ]
-    assert faster.acceleration_.chosen == min(kept, key=slowness)
+
+def test_predicted_classes_before_and_after_are_told(forest, faster):
+    changes = faster.acceleration_.class_changes
+    assert changes == faster.class_changes_
+    n_rows = faster.promise_.n_rows
+    assert sum(one.n_full for one in changes) == n_rows
+    assert sum(one.n_early for one in changes) == n_rows
+    assert sum(one.n_lost for one in changes) == faster.promise_.n_disagreements
+    assert "by the model  early exit  lost  share lost" in repr(faster)
+
+
+def test_a_class_that_vanishes_is_warned_of():
+    rows, labels = make_classification(
+        6000, 8, weights=[0.985], flip_y=0.0, class_sep=0.4, random_state=3
+    )
+    model = GradientBoostingClassifier(n_estimators=30, random_state=0)
+    model.fit(rows[:2000], labels[:2000])
+    with pytest.warns(SpinneyWarning, match="1 is predicted") as caught:
+        quick = spinney.accelerate(
+            model, rows[2000:], max_disagreement=0.05, random_state=0
+        )
+    assert [one.filename for one in caught] == [__file__]
+    assert quick.acceleration_.class_changes[1].loses_much(0.05)
 
 
 def test_times_are_measured_for_batches_and_single_rows(forest, monkeypatch):
@@ -305,8 +326,9 @@ def test_a_data_frame_keeps_its_names(forest):
 def test_rows_that_nobody_can_decide_early_do_no_harm(boosted):
     # All of one class: thresholds have nothing to learn from.
     positive = X[GIVEN][boosted.predict(X[GIVEN]) == 1]
-    with pytest.warns(SpinneyWarning, match="some of every class"):
+    with pytest.warns(SpinneyWarning, match="some of every class") as caught:
         quick = spinney.accelerate(boosted, positive, max_disagreement=0.01)
+    assert [one.filename for one in caught] == [__file__]
     assert np.array_equal(quick.predict(positive), boosted.predict(positive))
 
 
@@ -342,67 +364,97 @@ def test_a_bound_with_confidence_comes_with_a_certificate(forest):
     assert certificate.confidence == 0.9
     assert certificate.n_rows == round(0.45 * len(X[GIVEN]))
     assert quick.confidence == 0.9
-    assert "kept for proof" in repr(quick)
+    assert "with 90 % confidence" in repr(quick)
     fresh = spinney.certify(quick, X[NEW], confidence=0.9)
     assert fresh.n_rows == len(X[NEW])
 
 
-def test_rows_for_proof_are_looked_at_once_the_choice_is_made(forest, monkeypatch):
+@pytest.mark.parametrize("confidence", [None, 0.9])
+def test_rows_for_the_promise_are_looked_at_once_the_choice_is_made(
+    forest, monkeypatch, confidence
+):
     seen = []
-    keeps, proven = selection.Selection._keeps_bound, selection.Selection.proven
+    likely = selection.Selection._is_likely_kept
+    promised = selection.Selection.promised
 
-    def spy_keeps(self, disagreement, fitted):
+    def spy_likely(self, disagreement):
         seen.append("compared")
-        return keeps(self, disagreement, fitted)
+        return likely(self, disagreement)
 
-    def spy_proven(self, chosen, must_be_faster):
+    def spy_promised(self, chosen, must_be_faster):
         ladder = list(chosen.ladder)
-        seen.append("proven")
-        result = proven(self, chosen, must_be_faster)
+        seen.append("promised")
+        result = promised(self, chosen, must_be_faster)
         assert chosen.ladder == ladder
         return result
 
-    monkeypatch.setattr(selection.Selection, "_keeps_bound", spy_keeps)
-    monkeypatch.setattr(selection.Selection, "proven", spy_proven)
+    monkeypatch.setattr(selection.Selection, "_is_likely_kept", spy_likely)
+    monkeypatch.setattr(selection.Selection, "promised", spy_promised)
     spinney.accelerate(
-        forest, X[GIVEN], max_disagreement=0.01, confidence=0.9, random_state=0
+        forest, X[GIVEN], max_disagreement=0.01, confidence=confidence, random_state=0
     )
-    assert seen.count("proven") == 1
-    assert seen[-1] == "proven"
+    assert seen.count("promised") == 1
+    assert seen[-1] == "promised"
 
 
-def test_too_few_rows_for_a_proof_evaluate_all_trees_and_say_how_many_are_needed(
-    forest,
+@pytest.mark.parametrize(
+    ("n_rows", "confidence", "words"),
+    [(3000, 0.95, "3,045 rows in all"), (1040, None, "1,049 rows in all")],
+)
+def test_with_too_few_rows_nothing_differs_and_a_warning_says_how_many_it_takes(
+    forest, n_rows, confidence, words
 ):
-    few = X[GIVEN][:3000]
-    with pytest.warns(SpinneyWarning, match="3,045 at least") as caught:
+    few = X[GIVEN][:n_rows]
+    with pytest.warns(SpinneyWarning, match=words) as caught:
         quick = spinney.accelerate(
-            forest, few, max_disagreement=0.001, confidence=0.95, random_state=0
+            forest, few, max_disagreement=0.001, confidence=confidence, random_state=0
         )
     assert len(caught) == 1
     assert caught[0].filename == __file__
-    assert type(quick) is spinney.AllTreesClassifier
-    assert quick.acceleration_.confidence == 0.95
+    assert quick.promise_.kind == "never"
+    assert quick.acceleration_.confidence == confidence
+    assert np.array_equal(quick.predict(X), forest.predict(X))
 
 
-def test_where_rows_are_scarce_the_proof_gets_as_many_as_it_takes(forest):
-    # 299 rows prove 1 % if none disagrees; 45 % of 400 would be too few.
-    quick = spinney.accelerate(
-        forest, X[GIVEN][:400], max_disagreement=0.01, confidence=0.95, random_state=0
-    )
+@pytest.mark.parametrize(
+    ("n_rows", "confidence", "n_kept"), [(400, 0.95, 299), (200, None, 99)]
+)
+def test_where_rows_are_scarce_the_promise_gets_as_many_as_it_takes(
+    forest, n_rows, confidence, n_kept
+):
+    # 299 rows prove 1 % if none disagrees; 45 % of 400 would be too few. 99 do it on
+    # average.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SpinneyWarning)
+        quick = spinney.accelerate(
+            forest,
+            X[GIVEN][:n_rows],
+            max_disagreement=0.01,
+            confidence=confidence,
+            random_state=0,
+        )
     tried = [one for one in quick.acceleration_.candidates if one.name != "all trees"]
     assert tried
-    if quick.certificate_ is not None:
-        assert quick.certificate_.n_rows == 299
-        assert quick.certificate_.upper_bound == 0.01
+    assert quick.promise_.n_rows in (0, n_kept)
 
 
-def test_nothing_ever_differs_cannot_be_proven(forest):
-    with pytest.warns(SpinneyWarning, match="No number of rows proves"):
-        quick = spinney.accelerate(
-            forest, X[GIVEN], max_disagreement=0.0, confidence=0.95, random_state=0
-        )
-    assert type(quick) is spinney.AllTreesClassifier
+@pytest.mark.parametrize("confidence", [None, 0.95])
+def test_zero_means_never_on_any_row(forest, boosted, confidence):
+    rng = np.random.default_rng(0)
+    other = rng.normal(scale=10.0, size=(3000, X.shape[1]))
+    for model in (forest, boosted):
+        for method in ("auto", "cascade"):
+            quick = spinney.accelerate(
+                model,
+                X[GIVEN][:500],
+                max_disagreement=0.0,
+                confidence=confidence,
+                method=method,
+                random_state=0,
+            )
+            assert quick.promise_.kind == "never"
+            for rows in (X, other):
+                assert np.array_equal(quick.predict(rows), model.predict(rows))
 
 
 def broken_promises(name, model, max_disagreement, n_repeats, n_trained):
@@ -490,7 +542,7 @@ def test_too_few_rows_to_part_are_refused(forest):
 
 
 def test_few_rows_for_a_small_bound_are_warned_of(forest):
-    with pytest.warns(SpinneyWarning, match="Pass 10,000 or more"):
+    with pytest.warns(SpinneyWarning, match="takes 9,999 calibration rows"):
         spinney.accelerate(forest, X[1500:1800], max_disagreement=1e-4, random_state=0)
 
 
@@ -545,11 +597,20 @@ def a_comparison():
         "all trees", "all trees", math.nan, 0.0, 9.0, 2.0, 5.0, True, False
     )
     votes = Candidate("soft votes", "sequential", 0.001, 0.0, 3.0, 1.0, 2.0, True, True)
-    return Comparison((full, votes), 9, 60, 40, 0.001, None, "Chosen: soft votes.")
+    changes = (ClassChange("no", 30, 31, 0), ClassChange("yes", 10, 9, 1))
+    chosen = "Chosen: soft votes."
+    return Comparison((full, votes), 9, 60, 40, 0.001, None, chosen, changes)
+
+
+def test_a_comparison_of_an_older_file_knows_no_classes():
+    parts = a_comparison().to_dict()
+    del parts["class_changes"]
+    assert Comparison.from_dict(parts).class_changes == ()
 
 
 def test_a_comparison_goes_through_json():
     parts = json.loads(json.dumps(a_comparison().to_dict(), allow_nan=False))
+    assert Comparison.from_dict(parts).class_changes == a_comparison().class_changes
     assert str(Comparison.from_dict(parts)) == str(a_comparison())
     assert math.isnan(Comparison.from_dict(parts).candidates[0].aimed_at)
 
@@ -568,6 +629,11 @@ def test_a_comparison_goes_through_json():
         lambda parts: parts["trials"][1].update(trees=None, name=None),
         lambda parts: parts["trials"][1].pop("trees"),
         lambda parts: parts.update(confidence="much"),
+        lambda parts: parts.update(class_changes=1),
+        lambda parts: parts.update(class_changes=[1]),
+        lambda parts: parts["class_changes"][0].update(label=None),
+        lambda parts: parts["class_changes"][0].update(n_full="many"),
+        lambda parts: parts["class_changes"][0].pop("n_lost"),
         lambda parts: parts.update(max_disagreement=math.inf),
         lambda parts: parts["trials"][1].update(trees=math.nan),
     ],

@@ -17,8 +17,8 @@ from spinney.calibration.bounds import (
     clopper_pearson_upper,
     rows_needed,
 )
-from spinney.calibration.ladder import certify_sequence, nothing_certified_message
-from spinney.calibration.row_splits import LEAST_TO_FIT, share_to_prove, split_rows
+from spinney.calibration.ladder import certify_sequence
+from spinney.calibration.row_splits import split_rows
 from spinney.errors import InvalidArgumentError
 
 CONFIDENCES = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.999])
@@ -274,82 +274,6 @@ def test_no_candidate_and_no_rows_prove_nothing():
     assert certify_sequence([0], 0, **asked) is None
     assert certify_sequence([0], 1, **asked) is None
     assert certify_sequence([0], 2, **asked).index == 0
-
-
-# ------------------------------------------------------------------ the warning
-
-ASKED = {"max_disagreement": 0.001, "confidence": 0.95}
-
-
-def test_the_warning_says_how_many_rows_are_needed():
-    text = nothing_certified_message(0, 200, **ASKED)
-    assert "at most 0.1 % of new rows with 95 % confidence" in text
-    assert "takes 2,995 rows even if none disagrees, and there were 200 rows" in text
-    assert "max_disagreement of 0.0149 or more" in text
-
-
-def test_the_warning_counts_in_rows_given_to_fit():
-    text = nothing_certified_message(0, 200, **ASKED, share=0.25)
-    assert "2,995 rows for certification (11,980 in all)" in text
-
-
-def test_the_warning_knows_that_few_rows_are_shared_out_otherwise():
-    text = nothing_certified_message(0, 200, **ASKED, share=0.25, n_given=800)
-    assert "2,995 rows for certification (3,045 in all)" in text
-    assert "200 rows for certification (800 in all)" in text
-
-
-@given(
-    n_rows=st.integers(0, 5000),
-    usual=st.floats(0.05, 0.95),
-    bound=st.sampled_from([0.0, 0.001, 0.01, 0.1]),
-)
-def test_no_more_rows_are_kept_than_a_proof_takes_or_usual(n_rows, usual, bound):
-    share = share_to_prove(n_rows, usual, bound, 0.95)
-    assert usual <= share < 1.0
-    if share == usual:
-        return
-    least = rows_needed(bound, 0.95)
-    assert round(share * n_rows) == least > usual * n_rows
-    assert n_rows - least >= LEAST_TO_FIT
-    fitted, proven = split_rows(n_rows, (1.0 - share, share), 0)
-    assert len(proven) == least
-    assert len(fitted) == n_rows - least
-
-
-def test_the_warning_counts_with_the_rate_that_was_seen():
-    text = nothing_certified_message(1, 3500, **ASKED)
-    assert "disagreed on 1 of 3,500 rows" in text
-    assert f"about {rows_needed(0.001, 0.95, 3):,} rows" in text
-
-
-def test_the_warning_does_not_ask_for_rows_that_would_not_help():
-    text = nothing_certified_message(10, 5000, **ASKED)
-    assert "Pass more rows" not in text
-    assert "max_disagreement of 0.0034 or more" in text
-
-
-@pytest.mark.parametrize("n_rows", [0, 1])
-def test_the_warning_asks_for_rows_where_there_are_hardly_any(n_rows):
-    text = nothing_certified_message(n_rows, n_rows, **ASKED)
-    assert text.endswith("Pass more rows.")
-
-
-def test_the_warning_says_that_rows_never_prove_zero():
-    asked = {"max_disagreement": 0.0, "confidence": 0.95}
-    assert "leave confidence out" in nothing_certified_message(0, 10**6, **asked)
-
-
-@given(n_rows=st.integers(1, 10**5), n_events=st.integers(0, 50))
-def test_the_level_that_the_warning_allows_would_have_passed(n_rows, n_events):
-    n_events = min(n_events, n_rows)
-    text = nothing_certified_message(n_events, n_rows, **ASKED)
-    _, found, rest = text.partition("max_disagreement of ")
-    if found:
-        level = float(rest.split()[0])
-        assert certify_sequence(
-            [n_events], n_rows, max_disagreement=level, confidence=0.95
-        )
 
 
 # ------------------------------------------------------------------ parts

@@ -25,6 +25,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import spinney
+from spinney.calibration.promise import Promise
+from spinney.calibration.row_splits import plain_held_out_split
 from spinney.cascade import CascadeClassifier
 from spinney.cascade.tables import table_of
 from spinney.errors import InvalidArgumentError, SpinneyWarning, UnsupportedModelError
@@ -176,12 +178,22 @@ def test_the_order_can_be_chosen_on_rows_of_its_own(boosted):
     assert quick.expected_disagreement_ <= 0.02
 
 
-def test_nothing_differs_on_the_rows_fitted_to_if_nothing_may(boosted):
-    model, X, _ = boosted
-    quick = fitted(model, X, max_disagreement=0.0, order="natural")
-    assert quick.expected_disagreement_ == 0.0
+@pytest.mark.parametrize("early_exit", ["both", "negative", "positive"])
+@pytest.mark.parametrize("order", ["natural", "qwyc", "random"])
+def test_nothing_ever_differs_if_nothing_may(boosted, averaged, order, early_exit):
+    for model, X, _ in (boosted, averaged):
+        quick = fitted(
+            model, X[:50], max_disagreement=0.0, order=order, early_exit=early_exit
+        )
+        assert quick.promise_ == Promise("never", 0.0)
+        assert quick.expected_disagreement_ == 0.0
+        np.testing.assert_array_equal(quick.predict(X), model.predict(X))
+
+
+def test_nothing_ever_differs_of_several_classes(four):
+    model, X, _ = four
+    quick = fitted(model, X[:50], max_disagreement=0.0)
     np.testing.assert_array_equal(quick.predict(X), model.predict(X))
-    assert quick.predict_counted(X)[1].mean() < 60
 
 
 def test_the_same_seed_gives_the_same_classifier(boosted):
@@ -244,7 +256,8 @@ def test_confidence_keeps_the_bound_on_new_rows_and_says_so(boosted):
     model, X, _ = boosted
     quick = fitted(model, X[:2500], confidence=0.9, max_disagreement=0.05)
     assert quick.certificate_.upper_bound == 0.05
-    assert quick.certificate_.n_rows == 1000  # two fifths
+    assert quick.certificate_.n_rows == 1250  # one half
+    assert quick.promise_.kind == "confidence"
     labels, n_asked = quick.predict_counted(X[2500:])
     assert np.mean(labels != model.predict(X[2500:])) <= 0.06
     assert n_asked.mean() < 60
@@ -252,16 +265,52 @@ def test_confidence_keeps_the_bound_on_new_rows_and_says_so(boosted):
     assert proof.n_rows == 500
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_too_few_rows_for_the_confidence_mean_all_trees_and_a_warning(boosted, rule):
+def test_by_default_new_rows_keep_the_bound_on_average(boosted):
     model, X, _ = boosted
-    with pytest.warns(SpinneyWarning, match=r"2,995 rows for certification"):
+    quick = fitted(model, X[:2000])
+    promise = quick.promise_
+    assert promise.kind == "expected"
+    assert (promise.n_disagreements + 1) / (promise.n_rows + 1) <= 0.02
+    assert promise.n_rows == 1000
+    assert quick.certificate_ is None
+    assert quick.expected_disagreement_ == promise.n_disagreements / 1000
+    # Confidence is the stronger promise, and takes more trees.
+    sure = fitted(model, X[:2000], confidence=0.95)
+    assert quick.expected_trees_ < sure.expected_trees_
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    ("confidence", "words"), [(None, "takes 999 .*1,049 rows"), (0.95, "takes 2,995 ")]
+)
+def test_with_too_few_rows_nothing_differs_and_a_warning_says_how_many_it_takes(
+    boosted, rule, confidence, words
+):
+    model, X, _ = boosted
+    with pytest.warns(SpinneyWarning, match=words):
         quick = fitted(
-            model, X[:300], confidence=0.95, max_disagreement=0.001, rule=rule
+            model, X[:300], confidence=confidence, max_disagreement=0.001, rule=rule
         )
     assert quick.certificate_ is None
+    assert quick.promise_.kind == "never"
     np.testing.assert_array_equal(quick.predict(X), model.predict(X))
-    assert quick.predict_counted(X)[1].min() == 60
+
+
+def test_a_class_that_vanishes_is_warned_of():
+    X, y = make_classification(
+        6000, 8, weights=[0.985], flip_y=0.0, class_sep=0.4, random_state=3
+    )
+    model = GradientBoostingClassifier(n_estimators=30, random_state=0)
+    model.fit(X[:2000], y[:2000])
+    with pytest.warns(
+        SpinneyWarning, match=r"1 is predicted \d+ times by the full"
+    ) as w:
+        quick = fitted(model, X[2000:], max_disagreement=0.05)
+    assert len(w) == 1
+    usual, rare = quick.class_changes_
+    assert (usual.label, rare.label) == (0, 1)
+    assert rare.n_lost > 0.1 * rare.n_full
+    assert usual.n_full + rare.n_full == usual.n_early + rare.n_early == 2000
 
 
 def broken_promises(n_runs, n_rows, **parameters):
@@ -398,7 +447,9 @@ def test_only_part_of_very_many_rows_is_kept_in_tables(boosted, monkeypatch):
 def test_an_unfitted_estimator_is_trained(boosted):
     _, X, y = boosted
     quick = CascadeClassifier(
-        RandomForestClassifier(20, random_state=0), random_state=0
+        RandomForestClassifier(20, random_state=0),
+        max_disagreement=0.02,
+        random_state=0,
     ).fit(X, y)
     assert quick.score(X, y) > 0.7
     with pytest.raises(NotFittedError):
@@ -516,3 +567,23 @@ def test_progress_never_goes_back_and_ends_at_1(capsys):
     assert "ordering [########################################] 100%" in (
         capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize("order", ["qwyc", "individual_mse", "greedy_mse"])
+@pytest.mark.parametrize("n_known", [2, 3])
+def test_a_class_that_training_missed_is_no_class_of_the_model(order, n_known):
+    X, y = make_classification(
+        600, n_informative=6, n_classes=n_known, random_state=n_known
+    )
+    kept_back = plain_held_out_split(600, np.random.RandomState(0))[1]
+    y[kept_back[:3]] = 9
+    quick = CascadeClassifier(
+        RandomForestClassifier(11, random_state=0), order=order, random_state=0
+    )
+    with pytest.warns(SpinneyWarning, match=r"1 of the \d classes \(9\)"):
+        quick.fit(X, y)
+    assert quick.classes_.tolist() == list(range(n_known))
+    assert quick.score(X, y) > 0.7
+    strange = CascadeClassifier(FrozenEstimator(quick.estimator_), order=order)
+    with pytest.raises(ValueError, match="holds the label 9"):
+        strange.fit(X, y)

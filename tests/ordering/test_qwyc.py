@@ -18,7 +18,6 @@ from ordering.exits_reference import (
     slow_margin_qwyc,
     slow_qwyc,
 )
-from spinney.cascade.fitting import widened
 from spinney.errors import InvalidArgumentError
 from spinney.ordering import ScoreTable, kernels
 from spinney.ordering.qwyc import allowed_errors, qwyc
@@ -427,17 +426,3 @@ def test_no_rows_are_refused():
 def test_bad_scores_are_named(scores, settings, words):
     with pytest.raises(InvalidArgumentError, match=words):
         ScoreTable.of_scores(scores, **settings)
-
-
-def test_widened_thresholds_are_more_cautious():
-    rng = np.random.default_rng(0)
-    for shape in ((500, 10), (500, 10, 3)):
-        table = ScoreTable.of_scores(rng.normal(size=shape))
-        policy = qwyc(table, 0.05)
-        asked = [
-            table.follow(widened(policy, table, far))[1].mean()
-            for far in (0.0, 0.1, 0.5, 3.0)
-        ]
-        assert asked == sorted(asked)
-        assert asked[0] == table.follow(policy)[1].mean()
-        assert asked[0] < asked[2]

@@ -14,10 +14,17 @@ from spinney.sequential.classifier import SequentialVotingClassifier
 SHOWN = ("soft votes", "fan", "hard votes of several", "thresholds", "all trees")
 SHOWN += ("anytime", "pruner", "budgeted")
 SECTIONS = {
-    "soft votes": ["promise", "decisions", "work", "levels", "about"],
-    "fan": ["promise", "decisions", "work", "levels", "about"],
-    "hard votes of several": ["promise", "decisions", "work", "levels", "about"],
-    "thresholds": ["promise", "decisions", "work", "levels", "about"],
+    "soft votes": ["promise", "decisions", "work", "levels", "classes", "about"],
+    "fan": ["promise", "decisions", "work", "levels", "classes", "about"],
+    "hard votes of several": [
+        "promise",
+        "decisions",
+        "work",
+        "levels",
+        "classes",
+        "about",
+    ],
+    "thresholds": ["promise", "decisions", "work", "levels", "classes", "about"],
     "all trees": ["promise", "decisions", "about"],
     "anytime": ["curve", "promise", "about"],
     "pruner": ["frontier", "features", "promise", "about"],

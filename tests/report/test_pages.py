@@ -177,7 +177,7 @@ def test_control_characters_do_not_reach_a_terminal():
     labels = np.array(["\x1b[2Jgone", "line\nbreak"], dtype=object)
     model = type(forest("breast_cancer"))(5, random_state=0).fit(X, labels[y])
     quick = SequentialVotingClassifier(
-        FrozenEstimator(model), voting="hard", random_state=0
+        FrozenEstimator(model), max_disagreement=0.05, voting="hard", random_state=0
     ).fit(X_fit)
     text = make_report(quick, X_new).to_text()
     assert "\x1b" not in text

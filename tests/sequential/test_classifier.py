@@ -33,6 +33,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import spinney
 from datasets import bundled
 from spinney import SequentialVotingClassifier, SpinneyWarning, UnsupportedModelError
+from spinney.calibration.ladder import LEVELS_OF_VOTES
+from spinney.calibration.promise import Promise
 from spinney.runtime import EarlyExitEngine
 
 pytestmark = pytest.mark.skipif(
@@ -70,9 +72,12 @@ def four():
 
 def fitted(model, rows, **parameters):
     parameters.setdefault("random_state", 0)
+    parameters.setdefault("max_disagreement", 0.02)
     return SequentialVotingClassifier(FrozenEstimator(model), **parameters).fit(rows)
 
 
+# Their data sets are too small to promise anything, which is warned of.
+@pytest.mark.filterwarnings("ignore::spinney.errors.SpinneyWarning")
 @parametrize_with_checks(
     [
         SequentialVotingClassifier(
@@ -148,6 +153,84 @@ def test_bounds_for_every_row_hold_on_average_over_orders_and_lots(two, objectiv
     assert wrong.max() <= binom.isf(1e-4 / len(rows), n_orders, 0.1)
 
 
+def small_against_large(n_small, n_large, depth):
+    """Return a forest of single leaves that say 1, and of long chains that say 0."""
+    n_nodes = 2 * depth + 1
+    inner = np.arange(0, 2 * depth, 2)
+    child = np.full(n_nodes, -1)
+    child[inner] = inner + 1
+    feature = np.full(n_nodes, -1)
+    feature[inner] = 0
+    threshold = np.zeros(n_nodes)
+    threshold[inner] = -1000.0 - inner
+    starts = n_small + n_nodes * np.arange(n_large)
+    left = np.where(child >= 0, child + starts[:, None], -1)
+    right = np.where(child >= 0, child + 1 + starts[:, None], -1)
+    leaves = np.full(n_small, -1)
+    value = np.zeros((n_small + n_nodes * n_large, 2))
+    value[:n_small, 1] = value[n_small:, 0] = 1.0
+    return spinney.Forest(
+        tree_offsets=np.append(np.arange(n_small), np.append(starts, len(value))),
+        feature=np.append(leaves, np.tile(feature, n_large)),
+        threshold=np.append(np.zeros(n_small), np.tile(threshold, n_large)),
+        left=np.append(leaves, left),
+        right=np.append(leaves, right),
+        value=value,
+        n_features=1,
+        aggregation="vote",
+        classes=np.array([0, 1]),
+    )
+
+
+@pytest.mark.parametrize("objective", ["minimixed", "minimax"])
+def test_a_vote_that_goes_with_the_size_of_the_trees_breaks_no_bound(
+    objective, monkeypatch
+):
+    # Exit points planned from the sizes of the trees that happen to come first would
+    # let rows leave where those have voted.
+    forest, row = small_against_large(25, 26, 100), np.zeros((1, 1), dtype=np.float32)
+    solved = {}
+
+    def solved_once(n_voters, level, **settings):
+        key = level, settings["stop_steps"].tobytes()
+        if key not in solved:
+            solved[key] = spinney.optimal_strategy(n_voters, level, **settings)
+        return solved[key]
+
+    monkeypatch.setattr("spinney.sequential.problems.optimal_strategy", solved_once)
+    bound, n_orders, n_wrong, plans = 0.05, 600, 0, set()
+    for seed in range(n_orders):
+        quick = SequentialVotingClassifier(
+            forest,
+            voting="hard",
+            objective=objective,
+            max_disagreement=bound,
+            random_state=seed,
+        ).fit(row, votes="uniform")
+        n_wrong += int(quick.predict(row)[0] != 0)
+        plans.add(tuple(quick.exit_points_.tolist()))
+    assert n_wrong <= binom.isf(1e-6, n_orders, bound)
+    assert len(plans) == 1
+
+
+@pytest.mark.parametrize("objective", ["minimean", "minimixed", "minimax"])
+def test_exit_points_have_nothing_to_do_with_the_order_drawn(objective):
+    forest = spinney.read_model(
+        RandomForestClassifier(41, min_samples_leaf=3, random_state=0).fit(*noisy(300))
+    ).replace(aggregation="vote")
+    rows = noisy(300)[0]
+    plans = [
+        SequentialVotingClassifier(
+            forest, objective=objective, max_disagreement=0.05, random_state=seed
+        )
+        .fit(rows)
+        .exit_points_.tolist()
+        for seed in range(4)
+    ]
+    assert len(plans[0]) > 0
+    assert plans == [plans[0]] * 4
+
+
 @pytest.mark.parametrize("classes", ["two", "four"])
 @pytest.mark.parametrize("voting", ["hard", "soft"])
 def test_never_disagrees_if_nothing_may_differ(request, classes, voting):
@@ -167,7 +250,8 @@ def test_the_whole_ensemble_is_the_one_that_voting_names(two):
     assert (majority != model.predict(rows)).any()  # or the test says nothing
     assert fitted(model, rows).voting_ == "soft"
     voting = spinney.read_model(model).replace(aggregation="vote")
-    assert SequentialVotingClassifier(voting).fit(rows).voting_ == "hard"
+    quick = SequentialVotingClassifier(voting, max_disagreement=0.02)
+    assert quick.fit(rows).voting_ == "hard"
 
 
 def test_counts_say_how_many_trees_were_asked(two):
@@ -194,13 +278,16 @@ def test_one_row_at_a_time_gives_the_same_answers(two):
 def test_the_strategy_behind_hard_votes_is_the_optimal_one(two):
     model, rows = two
     quick = fitted(model, rows, voting="hard", max_disagreement=0.02)
+    # Where all rows are for the fit, it is the one for the votes on all of them.
+    (all_rows,) = quick.at_levels(rows, [0.02])
     n_positive = (spinney.read_model(model).votes(rows) == 1).sum(axis=1)
     votes = np.bincount(n_positive, minlength=42)
     best = spinney.optimal_strategy(
-        41, 0.02, votes=votes, stop_steps=quick.exit_points_, round="deterministic"
+        41, 0.02, votes=votes, stop_steps=all_rows.exit_points_, round="deterministic"
     )
-    assert quick.strategy_.to_dict() == best.to_dict()
-    assert quick.expected_votes_ == pytest.approx(best.expected_votes)
+    assert all_rows.strategy_.to_dict() == best.to_dict()
+    assert all_rows.expected_votes_ == pytest.approx(best.expected_votes)
+    assert quick.strategy_.max_disagreement in np.array(LEVELS_OF_VOTES) * 0.02
     assert quick.expected_disagreement_ <= 0.02
 
 
@@ -240,6 +327,23 @@ def test_votes_may_be_uniform_or_given(two):
     given = quick.fit(rows, votes=np.ones(42)).strategy_
     assert uniform.to_dict() == given.to_dict()
     assert uniform.expected_votes != counted
+
+
+def test_what_is_promised_depends_on_what_is_known(two):
+    model, rows = two
+    hard = {"voting": "hard", "max_disagreement": 0.05}
+    assert fitted(model, rows, **hard).promise_.kind == "expected"
+    for objective in ("minimixed", "minimax"):
+        quick = fitted(model, rows[:5], **hard, objective=objective)
+        assert quick.promise_ == Promise("each row", 0.05)
+    quick = SequentialVotingClassifier(FrozenEstimator(model), **hard)
+    assert quick.fit(rows[:5], votes="uniform").promise_ == Promise("votes", 0.05)
+    assert quick.fit(rows[:5], votes=np.ones(42)).promise_ == Promise("votes", 0.05)
+    certain = fitted(model, rows[:5], voting="hard", max_disagreement=0.0)
+    assert certain.promise_ == Promise("never", 0.0)
+    X, _ = noisy()
+    quick.fit(X[:400], votes="out_of_bag")
+    assert quick.promise_ == Promise("out of bag", 0.05)
 
 
 @pytest.mark.parametrize("voting", ["hard", "soft"])
@@ -282,14 +386,24 @@ def test_confidence_proves_the_bound_on_rows_kept_back():
 
 
 @pytest.mark.parametrize("voting", ["hard", "soft"])
-def test_too_few_rows_for_the_confidence_lead_to_the_whole_ensemble(two, voting):
+@pytest.mark.parametrize(
+    ("confidence", "words"),
+    [
+        (None, r"takes 999 .* 1,049 rows in all"),
+        (0.95, r"takes 2,995 .* 3,045 rows in"),
+    ],
+)
+def test_with_too_few_rows_nothing_differs(two, voting, confidence, words):
     model, rows = two
-    with pytest.warns(SpinneyWarning, match=r"takes 2,995 rows .*3,045 in all"):
-        quick = fitted(model, rows, voting=voting, confidence=0.95)
+    with pytest.warns(SpinneyWarning, match=words):
+        quick = fitted(
+            model, rows, voting=voting, confidence=confidence, max_disagreement=1e-3
+        )
     labels, counts = quick.predict_counted(rows)
-    assert (counts == model.n_estimators).all()
     assert np.array_equal(labels, quick.predict_full(rows))
+    assert counts.mean() < model.n_estimators  # where the rest cannot change anything
     assert quick.certificate_ is None
+    assert quick.promise_.kind == "never"
 
 
 @pytest.mark.guarantee
@@ -318,6 +432,34 @@ def test_the_proven_bound_is_broken_no_more_often_than_the_confidence_says(votin
     assert n_broken <= binom.isf(1e-3, n_runs, 0.05)
 
 
+def long_tail(n_rows, rng):
+    """Return rows of one frequent class and of many that occur once or twice."""
+    is_rare = rng.random(n_rows) < 0.4
+    number = rng.integers(1, 10**6, n_rows)
+    X = np.column_stack(
+        [np.where(is_rare, number / 1e6, -1.0), rng.normal(size=(n_rows, 2))]
+    )
+    return X, np.where(is_rare, number, 0)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 4])
+def test_classes_too_rare_to_be_parted_are_among_the_rows_that_prove(seed):
+    rng = np.random.default_rng(seed)
+    quick = SequentialVotingClassifier(
+        RandomForestClassifier(31, random_state=seed),
+        max_disagreement=0.03,
+        confidence=0.95,
+        random_state=seed,
+    )
+    with pytest.warns(SpinneyWarning, match=r"classes \(.* the model does not know"):
+        quick.fit(*long_tail(1400, rng))
+    assert quick.certificate_.n_rows == 175
+    assert set(quick.classes_) == set(quick.estimator_.classes_)
+    new, _ = long_tail(1000, rng)
+    n_wrong = (quick.predict(new) != quick.predict_full(new)).sum()
+    assert n_wrong <= binom.isf(1e-6, 1000, 0.03)
+
+
 # ------------------------------------------------------------------ any voters
 
 
@@ -344,6 +486,7 @@ def test_any_voters_are_called_for_undecided_rows_only(voting, n_classes):
         [(str(i), Counting(C=10.0 ** (i - 5))) for i in range(11)], voting=voting
     ).fit(X[:300], y[:300])
     quick = fitted(model, X[300:600], max_disagreement=0.05)
+    assert quick.promise_.kind == "expected"
     assert quick.voting_ == voting
     for member in model.estimators_:
         member.n_rows_asked = 0
@@ -411,7 +554,9 @@ def test_voters_of_unequal_weight_are_refused_unless_averaged():
 def test_trains_an_estimator_that_is_not_trained():
     X, y = noisy()
     quick = SequentialVotingClassifier(
-        RandomForestClassifier(25, random_state=0), random_state=0
+        RandomForestClassifier(25, random_state=0),
+        max_disagreement=0.02,
+        random_state=0,
     ).fit(X, y)
     assert quick.score(X, y) > 0.8
     assert quick.estimator_.n_estimators == 25
@@ -421,9 +566,11 @@ def test_trains_an_estimator_that_is_not_trained():
 
 
 def test_works_in_searches_and_cross_validation():
-    X, y = noisy(500)
+    X, y = noisy(1000)
     quick = SequentialVotingClassifier(
-        RandomForestClassifier(15, random_state=0), random_state=0
+        RandomForestClassifier(15, random_state=0),
+        max_disagreement=0.1,
+        random_state=0,
     )
     assert cross_val_score(quick, X, y, cv=3).mean() > 0.6
     search = GridSearchCV(
@@ -504,6 +651,7 @@ def test_one_class_one_tree_one_row_and_no_rows_have_answers():
     for voting in ("hard", "soft"):
         one_tree = RandomForestClassifier(1, random_state=0).fit(X, y)
         quick = fitted(one_tree, X[:1], voting=voting)
+        assert quick.promise_.kind == "never"
         assert np.array_equal(quick.predict(X), one_tree.predict(X))
         assert (quick.predict_counted(X)[1] == 1).all()
 
@@ -530,6 +678,7 @@ def test_a_file_brings_the_same_classifier_back(request, tmp_path, classes, voti
     ours, theirs = again.get_params(deep=False), quick.get_params(deep=False)
     assert {**ours, "estimator": None} == {**theirs, "estimator": None}
     assert again.voting_ == quick.voting_
+    assert again.promise_ == quick.promise_
     assert again.expected_votes_ == quick.expected_votes_
     if quick.strategy_ is not None:
         assert again.strategy_.to_dict() == quick.strategy_.to_dict()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,7 @@ from spinney.calibration.bounds import check_confidence, check_max_disagreement
 from spinney.calibration.ladder import rows_to_promise, warn_of_certain_exits
 from spinney.calibration.row_splits import SHARES_WITH_COMPARISON, split_by_use
 from spinney.cascade import CascadeClassifier
-from spinney.errors import InvalidArgumentError, UnsupportedModelError
+from spinney.errors import InvalidArgumentError, SpinneyWarning, UnsupportedModelError
 from spinney.forest import Forest
 from spinney.readers import read_model
 from spinney.sequential.classifier import SequentialVotingClassifier
@@ -166,6 +167,13 @@ def accelerate(
     for number, approach in enumerate(approaches):
         show(0.05 + 0.7 * number / len(approaches))
         selection.add(approach, given, settings)
+    if level > 0.0 and approaches and not selection.can_be_bold:
+        msg = (
+            "The model gives the same answer for all rows that something could be "
+            "learnt from, so rows leave only where the trees left cannot change the "
+            "answer. Pass more rows, among them some of every class."
+        )
+        warnings.warn(msg, SpinneyWarning, stacklevel=2)
     show(0.75)
     selection.time()
     must_be_faster = method == "auto"

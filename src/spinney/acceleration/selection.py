@@ -139,6 +139,11 @@ class Selection:
         """Number of rows that everything is compared on."""
         return len(self._reference)
 
+    @property
+    def can_be_bold(self) -> bool:
+        """Whether there are candidates that may differ from the model."""
+        return any(one.ladder for one in self.candidates)
+
     def add(self, approach: Approach, model: Any, settings: dict[str, Any]) -> None:
         """Add the boldest on a ladder that keeps the bound on the held-out rows.
 

@@ -152,7 +152,8 @@ class AnytimeForestClassifier(EnsembleClassifier):
                 "by how many rows it classifies correctly. Pass the labels of X."
             )
             raise InvalidArgumentError(msg)
-        rows, codes = self._train_or_unwrap(X, y)
+        # Nothing is promised about new rows, and orders are best judged on all classes.
+        rows, codes = self._train_or_unwrap(X, y, hold_out="by_class")
         assert codes is not None
         data = self._ordering_rows(rows, codes)
         show = progress_for(self.verbose, "ordering")

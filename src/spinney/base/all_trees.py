@@ -88,7 +88,7 @@ class AllTreesClassifier(CountingClassifier):
         self : AllTreesClassifier
             The fitted classifier.
         """
-        self._train_or_unwrap(X, y, hold_out=False)
+        self._train_or_unwrap(X, y, hold_out=None)
         self._set_order()
         return self
 

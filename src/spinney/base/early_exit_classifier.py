@@ -23,6 +23,7 @@ from spinney.calibration.fitted_rule import FittedRule
 from spinney.calibration.ladder import (
     boldest_kept,
     certificate_of,
+    rows_to_promise,
     warn_of_certain_exits,
 )
 from spinney.calibration.promise import Promise
@@ -201,7 +202,8 @@ class EarlyExitClassifier(CountingClassifier):
             return engine.evaluate(rows, self.n_jobs)[0]
 
         kept = None
-        if bound > 0.0 and len(ladder):
+        enough = len(full) >= rows_to_promise(bound, self.confidence)
+        if bound > 0.0 and len(ladder) and enough:
             kept = boldest_kept(
                 (make() for make in ladder),
                 answers_of,

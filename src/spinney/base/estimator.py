@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +22,12 @@ from sklearn.utils import (
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from spinney.calibration.row_splits import held_out_split
-from spinney.errors import InvalidArgumentError, UnsupportedModelError
+from spinney.calibration.row_splits import held_out_split, plain_held_out_split
+from spinney.errors import (
+    InvalidArgumentError,
+    SpinneyWarning,
+    UnsupportedModelError,
+)
 from spinney.forest import Forest
 from spinney.readers import read_model
 
@@ -70,7 +75,7 @@ class EnsembleClassifier(
     forest_: Any
 
     def _train_or_unwrap(
-        self, X: Any, y: Any = None, hold_out: bool = True
+        self, X: Any, y: Any = None, hold_out: str | None = "plain"
     ) -> tuple[NDArray[np.floating], NDArray[np.intp] | None]:
         """Set the trained model and its forest; return the rows left to calibrate on.
 
@@ -83,8 +88,10 @@ class EnsembleClassifier(
             Rows.
         y : array-like of shape (n_rows,), optional
             Labels. Needed if the estimator is still to be trained.
-        hold_out : bool, default=True
-            Whether to keep rows back from training.
+        hold_out : {"plain", "by_class", None}, default="plain"
+            Which rows to keep back from training: a plain random part, from which
+            something can be said about new rows; a part of each class, of which at
+            least one row is trained on; or none.
 
         Returns
         -------
@@ -92,7 +99,8 @@ class EnsembleClassifier(
             Rows that the model was not trained on by this call, as `forest_` takes
             them: all of `X` for a trained model, a held-out part otherwise.
         codes : ndarray of shape (n_left,) or None
-            Their labels as indices into `classes_`; None if there is no `y`.
+            Their labels as indices into `classes_`; None if there is no `y`. -1 where
+            the model that was trained on the other rows does not know the label.
         """
         X, y = self._train(X, y, hold_out)
         forest = read_model(unwrapped(self.estimator_))
@@ -107,10 +115,10 @@ class EnsembleClassifier(
         rows = forest.engine.rows(self._preprocessed(X))
         return rows, None if y is None else self._codes(y)
 
-    def _train(self, X: Any, y: Any, hold_out: bool = True) -> tuple[Any, Any]:
+    def _train(self, X: Any, y: Any, hold_out: str | None = "plain") -> tuple[Any, Any]:
         """Set `estimator_`, trained if need be; return the rows and labels left.
 
-        With ``hold_out=False`` nothing is kept back from training, and all rows are
+        With ``hold_out=None`` nothing is kept back from training, and all rows are
         returned.
         """
         X, y = self._checked(X, y)
@@ -126,11 +134,15 @@ class EnsembleClassifier(
             )
             raise InvalidArgumentError(msg)
         check_classification_targets(y)
-        if not hold_out:
+        if hold_out is None:
             self.estimator_ = clone(self.estimator).fit(X, y)
             return X, y
         rng = check_random_state(getattr(self, "random_state", None))
-        trained_on, left = held_out_split(y, rng)
+        if hold_out == "by_class":
+            trained_on, left = held_out_split(y, rng)
+        else:
+            trained_on, left = plain_held_out_split(len(y), rng)
+            _warn_of_unknown_classes(y, trained_on)
         self.estimator_ = clone(self.estimator).fit(
             _safe_indexing(X, trained_on), y[trained_on]
         )
@@ -208,12 +220,18 @@ class EnsembleClassifier(
         return isinstance(model, Pipeline) and len(model) > 1
 
     def _codes(self, y: NDArray[Any]) -> NDArray[np.intp]:
-        """Return labels as indices into `classes_`."""
+        """Return labels as indices into `classes_`.
+
+        Labels that the model does not know are an error if it was trained elsewhere,
+        and -1 if they were kept back from it here.
+        """
         classes = self.classes_
         order = np.argsort(classes)
         index = np.searchsorted(classes, y, sorter=order)
         codes = order[np.minimum(index, len(classes) - 1)]
         strange = classes[codes] != y
+        if np.any(strange) and not is_trained(self.estimator):
+            return np.where(strange, -1, codes)
         if np.any(strange):
             first = np.asarray(y)[strange][:1].tolist()[0]
             msg = (
@@ -273,6 +291,20 @@ def unwrapped(estimator: Any) -> Any:
     while isinstance(estimator, FrozenEstimator):
         estimator = estimator.estimator
     return estimator
+
+
+def _warn_of_unknown_classes(y: NDArray[Any], trained_on: NDArray[np.intp]) -> None:
+    """Warn if the rows to train on lack some classes."""
+    classes = np.unique(y)
+    unknown = np.setdiff1d(classes, y[trained_on])
+    if len(unknown):
+        msg = (
+            f"All rows of {len(unknown):,} of the {len(classes):,} classes "
+            f"({_shortened(unknown)}) are among those that are kept back to calibrate "
+            "on, so the model does not know them and never answers them. Pass more "
+            "rows, or train the model on other rows and pass FrozenEstimator(model)."
+        )
+        warnings.warn(msg, SpinneyWarning, stacklevel=5)
 
 
 def _shortened(classes: NDArray[Any]) -> str:

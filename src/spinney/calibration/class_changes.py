@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from spinney.errors import SpinneyWarning
 
-# A class that loses more than this share of its rows is worth a warning.
+# A class that loses more than this share of its rows is worth a warning, if that is
+# also more than twice what is allowed on all rows together.
 MUCH = 0.1
 # Classes that a warning names.
 N_NAMED = 5
@@ -44,10 +45,17 @@ class ClassChange:
         """Whether the class is no longer predicted at all."""
         return self.n_full > 0 and self.n_early == 0
 
-    @property
-    def loses_much(self) -> bool:
-        """Whether more than a tenth of its rows are given to other classes."""
-        return self.n_lost > MUCH * self.n_full
+    def loses_much(self, max_disagreement: float) -> bool:
+        """Whether more than a tenth of its rows are given to other classes.
+
+        Where a bound on all rows allows that much, it must be more than twice of it.
+
+        Parameters
+        ----------
+        max_disagreement : float
+            The bound.
+        """
+        return self.n_lost > max(MUCH, 2.0 * max_disagreement) * self.n_full
 
 
 def class_changes(
@@ -79,7 +87,7 @@ def class_changes(
 def warn_of_lost_classes(
     changes: Sequence[ClassChange], max_disagreement: float, stacklevel: int
 ) -> None:
-    """Warn of classes that vanish or lose more than a tenth of their rows.
+    """Warn of classes that vanish or lose much.
 
     Parameters
     ----------
@@ -90,7 +98,7 @@ def warn_of_lost_classes(
     stacklevel : int
         As in `warnings.warn`, counted from the caller.
     """
-    worst = [one for one in changes if one.vanishes or one.loses_much]
+    worst = [one for one in changes if one.vanishes or one.loses_much(max_disagreement)]
     if not worst:
         return
     told = [

@@ -22,6 +22,7 @@ from spinney.calibration.bounds import (
     check_n_rows,
     clopper_pearson_upper,
     percent,
+    rounded_up,
     rows_needed,
 )
 from spinney.calibration.promise import Promise
@@ -255,13 +256,14 @@ def warn_of_certain_exits(
     )
     least = rows_to_promise(max_disagreement, confidence)
     if n_rows < least:
-        in_all = least + LEAST_TO_FIT
         msg += (
             f"{fallback}. That takes {least:,} calibration rows that nothing is fitted "
-            f"to, {in_all:,} rows in all, and X has {n_given:,}. Pass more rows "
-            f"({math.ceil(3 * least / share):,} or more are good), or a larger "
-            "max_disagreement."
+            f"to, {least + LEAST_TO_FIT:,} rows in all, and X has {n_given:,}. Pass "
+            f"more rows ({math.ceil(3 * least / share):,} or more are good), or a "
+            "larger max_disagreement"
         )
+        at_best = _bound_in_reach(n_given - LEAST_TO_FIT, confidence)
+        msg += f": {at_best:g} or more." if at_best < 1.0 else "."
     else:
         msg += (
             f"{fallback}: on {n_rows:,} calibration rows even the most cautious "
@@ -269,6 +271,15 @@ def warn_of_certain_exits(
             "max_disagreement."
         )
     warnings.warn(msg, SpinneyWarning, stacklevel=stacklevel + 1)
+
+
+def _bound_in_reach(n_rows: int, confidence: float | None) -> float:
+    """Return the least bound that so many rows can establish, rounded up."""
+    if n_rows < 1:
+        return 1.0
+    if confidence is None:
+        return rounded_up(1.0 / (n_rows + 1))
+    return rounded_up(clopper_pearson_upper(0, n_rows, confidence))
 
 
 def rungs(

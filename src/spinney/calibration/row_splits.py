@@ -82,10 +82,44 @@ def split_rows(
     return tuple(np.sort(part) for part in np.split(order, ends[:-1]))
 
 
+def plain_held_out_split(
+    n_rows: int, rng: np.random.RandomState
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Part rows into those to train on and those to keep back, whatever their labels.
+
+    What is promised about new rows rests on the rows kept back being like new ones,
+    given the model. So they are a random part of fixed size, drawn without a look at
+    the labels, and the model is trained on nothing else than the others. A class of
+    which all rows are kept back is one that the model does not know, as it does not
+    know classes that only new rows have. To train on one row of each class in any case
+    would keep rare classes out of the proof, and to draw again until the model knows
+    all classes would make them rarer there.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    rng : RandomState
+        Draws the rows.
+
+    Returns
+    -------
+    trained_on, left : ndarray
+        Indices of rows, ascending; a quarter of them is left, and at least one.
+    """
+    _check_enough_to_train(n_rows)
+    n_left = max(1, int(HELD_OUT * n_rows))
+    shuffled = rng.permutation(n_rows)
+    return np.sort(shuffled[n_left:]), np.sort(shuffled[:n_left])
+
+
 def held_out_split(
     y: NDArray[Any], rng: np.random.RandomState
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Part rows into those to train on and those to keep back.
+    """Part rows into those to train on and those to keep back, class by class.
+
+    Rare classes never come among those kept back: nothing can be promised about new
+    rows from these, for which there is `plain_held_out_split`.
 
     Parameters
     ----------
@@ -99,12 +133,7 @@ def held_out_split(
     trained_on, left : ndarray
         Indices of rows, ascending; about a quarter of each class is left.
     """
-    if len(y) < 2:
-        msg = (
-            f"There are too few rows: n_samples={len(y)}, and some are to be trained "
-            "on, others kept back to calibrate on. Pass more rows."
-        )
-        raise InvalidArgumentError(msg)
+    _check_enough_to_train(len(y))
     _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     shuffled = rng.permutation(len(y))
     by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
@@ -121,6 +150,16 @@ def held_out_split(
             raise InvalidArgumentError(msg)
         left[np.argmax(spare)] = True
     return np.sort(by_class[~left]), np.sort(by_class[left])
+
+
+def _check_enough_to_train(n_rows: int) -> None:
+    """Raise if there are no two parts to make of rows."""
+    if n_rows < 2:
+        msg = (
+            f"There are too few rows: n_samples={n_rows}, and some are to be trained "
+            "on, others kept back to calibrate on. Pass more rows."
+        )
+        raise InvalidArgumentError(msg)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ class CascadeClassifier(EarlyExitClassifier):
     ----------
     estimator : estimator or Forest
         The ensemble. ``FrozenEstimator(model)`` for a trained model; an unfitted
-        estimator is trained by `fit` on three quarters of the rows.
+        estimator is trained by `fit` on three quarters of the rows, drawn without a
+        look at the labels; a class that is missing from them is unknown to the model.
     max_disagreement : float, default=5e-3
         Share of new rows whose answer may differ from that of the whole ensemble, on
         average, in ``[0, 1)``. With 0 no answer ever differs. See Notes.

@@ -32,20 +32,26 @@ def spread_exit_points(n_trees: int) -> Points:
 
 
 def paying_exit_points(
-    forest: Forest, points: Points, undecided: NDArray[np.float64]
+    forest: Forest,
+    points: Points,
+    undecided: NDArray[np.float64],
+    order: NDArray[np.int64] | None,
 ) -> Points:
     """Return those of the exit points that pay.
 
     Parameters
     ----------
     forest : Forest
-        The forest, its trees in the order in which they are evaluated.
+        The forest.
     points : ndarray of int
         The exit points to choose from.
     undecided : ndarray of shape (n_points,)
         Share of the rows that are still undecided after each.
+    order : ndarray of shape (n_trees,) or None
+        Trees in the order in which they are evaluated; None if it is drawn at random,
+        and which trees come first counts for nothing.
     """
-    planned = plan_exit_points(forest, points, undecided)
+    planned = plan_exit_points(forest, points, undecided, order)
     if len(planned) == 0 and len(points):
         # All trees at once are as quick. Evaluating fewer is still what one is here
         # for: one exit point, where it spares most trees.

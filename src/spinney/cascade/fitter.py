@@ -174,10 +174,12 @@ class RuleFitter:
 
         Parameters
         ----------
-        table, order, rng
+        table, order
             As in `ladder`.
         level : float
             Bound on the disagreement.
+        rng
+            As in `ladder`.
         """
         makers = self.ladder(table, order, level, rng) if level > 0.0 else []
         kept = boldest_on_rows(makers, table, level)
@@ -189,7 +191,8 @@ class RuleFitter:
         """Return those of the exit points that pay; all, if trees have costs."""
         if self.costs is not None:
             return every
-        return paying_exit_points(self.forest.take(order), every, left)
+        fixed = None if is_named(self.order, ("random",)) else order
+        return paying_exit_points(self.forest, every, left, fixed)
 
 
 def measured(rule: ExitRule, table: ScoreTable) -> FittedRule:

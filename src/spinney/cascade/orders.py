@@ -93,10 +93,13 @@ def find_order(
 def _by_squared_error(
     order: str, table: ScoreTable, labels: NDArray[np.intp], averages: bool
 ) -> NDArray[np.int64]:
-    """Order by squared error against labels as -1 and 1, or halves for averages."""
+    """Order by squared error against labels as -1 and 1, or halves for averages.
+
+    A row of a class that the model does not know (-1) is none of its classes.
+    """
     scores = np.swapaxes(table.scores, 0, 1)
     if table.is_binary:
-        target = 2.0 * labels - 1.0
+        target = np.where(labels < 0, 0.0, 2.0 * labels - 1.0)
     else:
         n_classes = len(table.base)
         classes = np.arange(n_classes)

@@ -14,10 +14,10 @@ import typer
 from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as TextTable
 
-from spinney.base.comparison import HEADINGS, Comparison
-from spinney.base.wording import percent
+from spinney.base.comparison import HEADINGS, HEADINGS_OF_CLASSES, Comparison
 from spinney.cli.console import (
     PROMISE_NOT_KEPT,
     Debug,
@@ -71,12 +71,13 @@ def accelerate(
     ] = None,
     max_disagreement: Annotated[
         float,
-        typer.Option(help="Share of rows whose answer may change."),
+        typer.Option(help="Share of new rows whose answer may change, on average."),
     ] = 1e-3,
     confidence: Annotated[
         float | None,
         typer.Option(
-            help="Prove the bound for new rows, with this confidence: 0.95, say."
+            help="Let the bound hold with this confidence, 0.95 say, and not only on "
+            "average."
         ),
     ] = None,
     method: Annotated[
@@ -103,7 +104,7 @@ def accelerate(
     fastest that keeps the bound. spinney predict answers rows with the file.
 
     Exit code 1: --confidence was given and the bound could not be proven. The file is
-    written all the same; it evaluates all trees.
+    written all the same; its answers are those of the model.
     """
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)
@@ -138,8 +139,9 @@ def accelerate(
         if report is not None:
             fast.report(part.rows, _known_labels(part.labels)).save(report)
         # If all trees are evaluated because nothing else was faster, nobody warns.
-        takes_all = fast.acceleration_.chosen.method == "all trees"
-        broken = confidence is not None and takes_all and bool(advice)
+        promise = fast.promise_
+        nothing = promise is not None and promise.kind == "never"
+        broken = confidence is not None and nothing and bool(advice)
         if as_json:
             typer.echo(json.dumps(_document(fast, not broken, out, report)))
         _show(fast, console)
@@ -171,6 +173,7 @@ def _document(fast: Any, kept: bool, out: Path, report: Path | None) -> dict[str
     return {
         "chosen": fast.acceleration_.chosen.name,
         "promise_kept": kept,
+        "promise": {**asdict(fast.promise_), "words": str(fast.promise_)},
         "certificate": None if certificate is None else asdict(certificate),
         "acceleration": fast.acceleration_.to_dict(),
         "out": str(out),
@@ -183,7 +186,31 @@ def _show(fast: Any, console: Console) -> None:
     compared = fast.acceleration_
     console.print(comparison_table(compared))
     console.print(compared.outcome, markup=False)
-    console.print(_promise(fast))
+    if compared.class_changes:
+        console.print(class_table(compared))
+
+
+def class_table(compared: Comparison) -> TextTable:
+    """Return predicted classes before and after as a table for the terminal.
+
+    Parameters
+    ----------
+    compared : Comparison
+        The comparison.
+    """
+    table = TextTable(
+        title="Predicted classes on the calibration rows.",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    for heading in HEADINGS_OF_CLASSES:
+        is_name = heading == HEADINGS_OF_CLASSES[0]
+        table.add_column(heading, justify="left" if is_name else "right")
+    for cells in compared.cells_of_classes():
+        table.add_row(*map(escape, cells))
+    return table
 
 
 def comparison_table(compared: Comparison) -> TextTable:
@@ -211,20 +238,3 @@ def comparison_table(compared: Comparison) -> TextTable:
     for candidate, cells in zip(compared.candidates, compared.cells(), strict=True):
         table.add_row(*cells, style="bold" if candidate.chosen else None)
     return table
-
-
-def _promise(fast: Any) -> str:
-    """Return what a classifier promises about its answers, in words."""
-    if fast.acceleration_.chosen.method == "all trees":
-        return "Every answer is that of the model."
-    share = percent(fast.max_disagreement)
-    if fast.certificate_ is None:
-        return (
-            f"Promise: at most {share} of the rows given are answered differently "
-            "than by the model. New rows will be close to that; --confidence 0.95 "
-            "proves a bound for them."
-        )
-    return (
-        f"Promise: at most {share} of new rows of the same kind are answered "
-        f"differently than by the model, with {percent(fast.confidence)} confidence."
-    )

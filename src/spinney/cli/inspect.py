@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as TextTable
 
 from spinney.base.wording import percent
-from spinney.cli.accelerate import comparison_table
+from spinney.cli.accelerate import class_table, comparison_table
 from spinney.cli.console import (
     Debug,
     OutputAsJson,
@@ -159,12 +159,13 @@ def _promise_facts(loaded: Any) -> dict[str, Any] | None:
     """Return what is promised about answers, if anything is."""
     if not hasattr(loaded, "max_disagreement"):
         return None
-    certificate = loaded.certificate_
+    certificate, promise = loaded.certificate_, loaded.promise_
     return {
         "max_disagreement": loaded.max_disagreement,
         "confidence": loaded.confidence,
         "expected_disagreement": getattr(loaded, "expected_disagreement_", None),
         "certificate": None if certificate is None else asdict(certificate),
+        "promise": None if promise is None else asdict(promise),
     }
 
 
@@ -182,6 +183,8 @@ def _show(facts: dict[str, Any], loaded: Any, console: Console) -> None:
         console.print()
         console.print(comparison_table(loaded.acceleration_))
         console.print(loaded.acceleration_.outcome, markup=False)
+        if loaded.acceleration_.class_changes:
+            console.print(class_table(loaded.acceleration_))
 
 
 def _lines(facts: dict[str, Any], loaded: Any) -> list[tuple[str, str]]:
@@ -213,21 +216,18 @@ def _lines(facts: dict[str, Any], loaded: Any) -> list[tuple[str, str]]:
         lines.append((TITLES.get(name, name.replace("_", " ")), words))
     promise = facts["promise"]
     if promise is not None:
-        lines.append(("promise", _promise_words(promise)))
+        lines.append(("promise", _promise_words(loaded)))
         if loaded.certificate_ is not None:
             text = repr(loaded.certificate_)
             lines.append(("certificate", text.strip("<>").partition(": ")[2]))
     return lines
 
 
-def _promise_words(promise: dict[str, Any]) -> str:
-    if promise["max_disagreement"] == 0.0:
-        return "every answer is that of the model"
-    share = percent(promise["max_disagreement"])
-    words = f"at most {share} of rows answered differently than by the model"
-    if promise["certificate"] is None:
-        return f"{words}, over the rows it was fitted to"
-    return f"{words}, for new rows, with {percent(promise['confidence'])} confidence"
+def _promise_words(loaded: Any) -> str:
+    if loaded.promise_ is not None:
+        return str(loaded.promise_)
+    share = percent(loaded.max_disagreement)
+    return f"fitted to {share} by an older version, which did not record a promise"
 
 
 def _counted(number: int, names: list[Any] | None) -> str:

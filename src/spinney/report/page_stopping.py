@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spinney.base.comparison import HEADINGS, Comparison
-from spinney.base.wording import number, of_rows, percent, ratio, times
+from spinney.base.comparison import HEADINGS, HEADINGS_OF_CLASSES, Comparison
+from spinney.base.wording import number, of_rows, percent, ratio, times, whole
+from spinney.calibration.class_changes import ClassChange
+from spinney.calibration.promise import Promise
 from spinney.report.contents import Page, Section, Table, Tile
 from spinney.report.figures_stopping import (
     figure_of_counts,
@@ -39,6 +41,7 @@ def page_of_stopping(report: Mapping[str, Any], facts: list[tuple[str, str]]) ->
     ]
     if report["kind"] != "all trees":
         sections += [_work(report), _levels(report)]
+        sections.append(_classes(report))
     if report["acceleration"]:
         sections.append(_comparison(report["acceleration"]))
     return Page(
@@ -151,42 +154,25 @@ def promise(report: Mapping[str, Any]) -> list[str]:
             "Nothing ever differs: all trees are evaluated, and the answers are those "
             "of the model, on these rows and on all others."
         ]
-    proof, differing = report["certificate"], report["disagreement"]
-    n_rows = report["rows"]["n_rows"]
-    reference = "the model"
-    said = []
-    if differing["reference_with_model"]:
-        reference = "the full vote"
-    if proof:
-        said.append(
-            f"Proven: of new rows of the same kind, at most "
-            f"{percent(proof['upper_bound'])} get another answer than from "
-            f"{reference}, with {percent(proof['confidence'])} confidence. It was "
-            f"proven on {proof['n_rows']:,} held-out rows, of which "
-            f"{proof['n_disagreements']:,} differed. Rows of another kind (drift) "
-            "invalidate it."
-        )
-    elif report["settings"]["confidence"] is not None and report["trees"]["share"] == 1:
-        said.append(
-            f"A bound of {percent(report['settings']['max_disagreement'])} was to be "
-            f"proven with {percent(report['settings']['confidence'])} confidence, and "
-            "the rows given to fit were too few for it. So all trees are evaluated, "
-            f"and nothing differs from {reference}."
-        )
+    differing, parts = report["disagreement"], report["promise"]
+    if parts is None:
+        said = [
+            "Nothing is promised: the classifier was fitted to "
+            f"{percent(report['settings']['max_disagreement'])} on some rows, which "
+            "says little about others."
+        ]
     else:
-        said.append(
-            f"The {percent(differing['share'])} above is a mean over the "
-            f"{n_rows:,} rows of this report. It is no statement about new rows, and "
-            "neither is the allowed "
-            f"{percent(report['settings']['max_disagreement'])}, a mean over the rows "
-            "that the classifier was fitted to."
-        )
+        said = [str(Promise(**parts))]
+        if parts["kind"] in ("expected", "confidence"):
+            said[0] += (
+                " Rows of another kind (drift) invalidate it, and so do rows that the "
+                "model was trained on."
+            )
+    if parts is None or parts["kind"] != "never":
         said.append(
             "If the rows of this report played no part in training or fitting, they "
             f"prove that at most {percent(differing['upper_bound_if_fresh'])} of new "
-            "rows of the same kind differ, with 95 % confidence. To have a bound "
-            "proven from the start, fit with confidence=0.95, or call "
-            "spinney.certify(classifier, X) with fresh rows."
+            "rows of the same kind differ, with 95 % confidence."
         )
     if differing["reference_with_model"]:
         said.append(
@@ -245,6 +231,29 @@ def _levels(report: Mapping[str, Any]) -> Section:
     return Section(
         "levels", title, [words], [figure], slider=slider_of(report, figure.chart)
     )
+
+
+def _classes(report: Mapping[str, Any]) -> Section:
+    changes = [ClassChange(**parts) for parts in report["classes"]]
+    rows = [
+        (
+            str(one.label),
+            whole(one.n_full),
+            whole(one.n_early),
+            whole(one.n_lost),
+            percent(ratio(one.n_lost, one.n_full)),
+        )
+        for one in changes
+    ]
+    words = "How often each class is predicted for the rows of this report."
+    bound = report["settings"]["max_disagreement"]
+    if any(one.vanishes or one.loses_much(bound) for one in changes):
+        words += (
+            " Rare classes lose much: the bound is on all rows together. A smaller "
+            "max_disagreement protects them."
+        )
+    headings = tuple(heading.capitalize() for heading in HEADINGS_OF_CLASSES)
+    return Section("classes", "Predicted classes", [words], table=Table(headings, rows))
 
 
 def _comparison(acceleration: Mapping[str, Any]) -> Section:

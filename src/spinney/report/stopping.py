@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.calibration.bounds import clopper_pearson_upper
+from spinney.calibration.class_changes import class_changes
 from spinney.report.classifiers import (
     Thresholds,
     is_hard,
@@ -43,6 +44,7 @@ def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
     differing = int(np.count_nonzero(labels != own))
     reference = classifier.predict_full(X)
     certificate = getattr(classifier, "certificate_", None)
+    promise = getattr(classifier, "promise_", None)
     acceleration = getattr(classifier, "acceleration_", None)
     distribution = _distribution(classifier, X)
     return {
@@ -76,6 +78,10 @@ def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
         else {"early": np.mean(labels != y), "full": np.mean(own != y)},
         "microseconds": measure_times(classifier, X),
         "certificate": None if certificate is None else asdict(certificate),
+        "promise": None if promise is None else asdict(promise),
+        "classes": [
+            asdict(one) for one in class_changes(classifier.classes_, own, labels)
+        ],
         "distribution": distribution,
         "stopping": _stopping(classifier, distribution["border"]),
         "sweep": sweep_levels(classifier, X),

@@ -26,6 +26,7 @@ bitslicing takes about a seventeenth and a third of the time of walking there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -204,45 +205,118 @@ def bitslice_small_trees(
     )
 
 
-def costs_of_first_trees(forest: Forest) -> NDArray[np.float64]:
-    """Return the time that the first 0, 1, ..., all trees take, were they alone.
+class _Work(NamedTuple):
+    """What trees take to evaluate, apart from conditions that they share."""
 
-    In nanoseconds per row, by the model that chooses the form of the trees.
-    """
-    n_trees = forest.n_trees
+    mixed: NDArray[np.float64]  # per tree: bitsliced if it is small, else walked
+    walked: NDArray[np.floating]  # per tree
+    tree: NDArray[np.int64]  # these two: per inner node of a small tree
+    condition: NDArray[np.int64]
+    column: NDArray[np.int64]  # per condition; -1 for those beyond a plain comparison
+
+
+def _work_of_trees(forest: Forest) -> _Work:
     small = (np.diff(forest.tree_offsets) + 1) // 2 <= MAX_BITSLICED_LEAVES
     kind = node_kinds(forest)
     nodes, number, n_conditions = _conditions(
         forest, small, forest.threshold, category_sets(forest), kind
     )
     tree = np.searchsorted(forest.tree_offsets, nodes, side="right") - 1
-    first = np.empty(n_conditions, dtype=np.int64)
-    first[number[::-1]] = np.arange(len(nodes))[::-1]
-    # By column, those beyond a plain comparison as if they had one of their own.
-    column = forest.feature[nodes][first]
-    column[kind[nodes][first] > MISSING_LEFT] = -1
-    order = np.argsort(column, kind="stable")
-    bounds = np.flatnonzero(np.diff(column[order])) + 1
-    comparing = np.zeros(n_trees)
-    for part in np.split(order, bounds):
-        n_compared = np.cumsum(np.bincount(tree[first[part]], minlength=n_trees))
-        is_plain = len(part) > 0 and column[part[0]] >= 0
-        comparing += (
-            _cost_of_conditions(n_compared) if is_plain else COST_CONDITION * n_compared
-        )
-    splitting = COST_SPLIT * np.bincount(tree, minlength=n_trees)
+    column = np.empty(n_conditions, dtype=np.int64)
+    column[number] = np.where(kind[nodes] > MISSING_LEFT, -1, forest.feature[nodes])
+    splitting = COST_SPLIT * np.bincount(tree, minlength=forest.n_trees)
     walked = COST_LEVEL * forest.depths
     mixed = np.where(small, splitting + COST_BITSLICED_TREE, walked)
-    costs = np.minimum(np.cumsum(mixed) + comparing, np.cumsum(walked))
+    return _Work(mixed, walked, tree, number, column)
+
+
+def costs_of_first_trees(forest: Forest) -> NDArray[np.float64]:
+    """Return the time that the first 0, 1, ..., all trees take, were they alone.
+
+    In nanoseconds per row, by the model that chooses the form of the trees.
+    """
+    work = _work_of_trees(forest)
+    first = np.full(len(work.column), forest.n_trees)
+    np.minimum.at(first, work.condition, work.tree)
+    comparing = np.zeros(forest.n_trees)
+    for column, part in _by_column(work.column):
+        n_compared = np.cumsum(np.bincount(first[part], minlength=forest.n_trees))
+        comparing += _cost_of_comparing(column, n_compared)
+    costs = np.minimum(np.cumsum(work.mixed) + comparing, np.cumsum(work.walked))
     return np.concatenate([[0.0], costs])
 
 
-def _cost_of_conditions(n: NDArray[np.int64]) -> NDArray[np.float64]:
+def mean_costs_of_trees(forest: Forest) -> NDArray[np.float64]:
+    """Return the time that 0, 1, ..., all trees drawn at random take, on average.
+
+    As `costs_of_first_trees`, but the same whichever trees are drawn. The cost of
+    comparing is that of the mean number of conditions.
+    """
+    n_trees = forest.n_trees
+    work = _work_of_trees(forest)
+    pairs = np.unique(work.condition * n_trees + work.tree)
+    n_having = np.bincount(pairs // n_trees, minlength=len(work.column))
+    comparing = np.zeros(n_trees + 1)
+    for column, part in _by_column(work.column):
+        distinct, times = np.unique(n_having[part], return_counts=True)
+        n_compared = times @ shares_met(n_trees, distinct)
+        comparing += _cost_of_comparing(column, n_compared)
+    n_drawn = np.arange(n_trees + 1)
+    mixed = n_drawn * work.mixed.mean() + comparing
+    return np.minimum(mixed, n_drawn * work.walked.mean())
+
+
+def shares_met(n_trees: int, n_having: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Return how likely trees drawn at random have something that some trees have.
+
+    Parameters
+    ----------
+    n_trees : int
+        Number of trees.
+    n_having : ndarray of shape (n_things,), dtype=int
+        How many of them have each thing.
+
+    Returns
+    -------
+    shares : ndarray of shape (n_things, n_trees + 1)
+        Probability that at least one of 0, 1, ..., all trees has it.
+    """
+    from scipy.special import gammaln
+
+    log_factorial = gammaln(np.arange(n_trees + 1) + 1.0)
+    without = n_trees - n_having[:, None]
+    drawn = np.arange(n_trees + 1)
+    # Of the ways to draw trees, those that draw only from trees without it.
+    log_share = (
+        log_factorial[without]
+        - log_factorial[np.maximum(without - drawn, 0)]
+        - log_factorial[-1]
+        + log_factorial[n_trees - drawn]
+    )
+    return np.where(drawn > without, 1.0, -np.expm1(np.minimum(log_share, 0.0)))
+
+
+def _by_column(
+    column: NDArray[np.int64],
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield columns, and the indices of the conditions on each."""
+    order = np.argsort(column, kind="stable")
+    for part in np.split(order, np.flatnonzero(np.diff(column[order])) + 1):
+        if len(part):
+            yield int(column[part[0]]), part
+
+
+def _cost_of_comparing(column: int, n: NDArray[Any]) -> NDArray[np.float64]:
+    """Return what so many conditions on a column cost; each alone if it is -1."""
+    return _cost_of_conditions(n) if column >= 0 else COST_CONDITION * n
+
+
+def _cost_of_conditions(n: NDArray[Any]) -> NDArray[np.float64]:
     """Return what so many conditions on one column cost, by the cheaper way."""
     return np.minimum(COST_CONDITION * n, _cost_of_chain(n))
 
 
-def _cost_of_chain(n: NDArray[np.int64]) -> NDArray[np.float64]:
+def _cost_of_chain(n: NDArray[Any]) -> NDArray[np.float64]:
     halvings = np.log2(np.maximum(n, 1))
     return COST_CHAIN + COST_HALVING * halvings + COST_CHAINED * n
 

@@ -4,25 +4,32 @@ An exit point costs time: a stage has to be begun, its rows are read again, and 
 trees of a short stage share few splits. So those exit points are chosen that make the
 expected time of a batch least, by a model of the time that depends on nothing but the
 forest: the same forest and the same rows give the same exit points on every machine.
+
+Where the trees come in random order and a promise is about that order, nothing may be
+planned from the order drawn: exit points that lie where the small trees end would be a
+hint at how those have voted. Any so many trees are then taken to cost what they do on
+average over all orders.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spinney.runtime.bitslicing import costs_of_first_trees
+from spinney.runtime.bitslicing import (
+    costs_of_first_trees,
+    mean_costs_of_trees,
+    shares_met,
+)
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
 
 # Measured, in nanoseconds: what a stage costs beside its trees, for a batch, for each
-# row, and for each row and column in use. The first is from when every stage was a call
-# of its own; within one call a stage costs less, so somewhat too few exit points are
-# planned.
-COST_BATCH, COST_ROW, COST_COLUMN = 40_000.0, 6.0, 0.6
+# row, for each row and column in use, and for each row and class if there are several.
+COST_BATCH, COST_ROW, COST_COLUMN, COST_CLASS = 4_000.0, 10.0, 0.6, 3.0
 
 # The batches that exit points are chosen for. Rows are evaluated by the hundred, and a
 # stage of fewer costs as if it had some more.
@@ -30,18 +37,23 @@ BATCH_ROWS, MORE_ROWS = 10_000, 128
 
 
 def plan_exit_points(
-    forest: Forest, steps: ArrayLike, undecided: ArrayLike
+    forest: Forest,
+    steps: ArrayLike,
+    undecided: ArrayLike,
+    order: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
     """Return the exit points that make a batch take the least time.
 
     Parameters
     ----------
     forest : Forest
-        The forest, its trees in the order in which they are evaluated.
+        The forest.
     steps : array-like of shape (n_steps,)
         Numbers of trees, ascending, after which rows could leave.
     undecided : array-like of shape (n_steps,)
         Share of the rows that are still undecided after each.
+    order : ndarray of shape (n_trees,), optional
+        Order in which the trees are evaluated; None if it is drawn at random.
 
     Returns
     -------
@@ -50,7 +62,7 @@ def plan_exit_points(
     """
     steps = np.concatenate([[0], np.asarray(steps, dtype=np.int64), [forest.n_trees]])
     left = np.concatenate([[1.0], np.asarray(undecided, dtype=np.float64), [0.0]])
-    cost = _costs_of_stages(forest)
+    cost = _costs_of_stages(forest, order)
     n_rows = BATCH_ROWS * left + MORE_ROWS
     # The cheapest way from no tree to all of them, where a stage costs its time for
     # the rows that are left when it begins.
@@ -70,18 +82,23 @@ def plan_exit_points(
 
 
 def expected_time(
-    forest: Forest, exit_points: ArrayLike, undecided: ArrayLike
+    forest: Forest,
+    exit_points: ArrayLike,
+    undecided: ArrayLike,
+    order: NDArray[np.int64] | None = None,
 ) -> float:
     """Return the time of a batch by the model that `plan_exit_points` goes by.
 
     Parameters
     ----------
     forest : Forest
-        The forest, its trees in the order in which they are evaluated.
+        The forest.
     exit_points : array-like of shape (n_exit_points,)
         Numbers of trees, ascending, after which rows may leave.
     undecided : array-like of shape (n_exit_points,)
         Share of the rows that are still undecided after each.
+    order : ndarray of shape (n_trees,), optional
+        Order in which the trees are evaluated; None if it is drawn at random.
 
     Returns
     -------
@@ -91,17 +108,39 @@ def expected_time(
     points = np.asarray(exit_points, dtype=np.int64)
     ends = np.concatenate([[0], points, [forest.n_trees]])
     left = np.concatenate([[1.0], np.asarray(undecided, dtype=np.float64)])
-    cost = _costs_of_stages(forest)[np.diff(ends)]
+    cost = _costs_of_stages(forest, order)[np.diff(ends)]
     return float(np.sum(COST_BATCH + (BATCH_ROWS * left + MORE_ROWS) * cost))
 
 
-def _costs_of_stages(forest: Forest) -> NDArray[np.float64]:
+def _costs_of_stages(
+    forest: Forest, order: NDArray[np.int64] | None
+) -> NDArray[np.float64]:
     """Return what a stage of 0, 1, ..., all trees costs for a row.
 
-    Any stage of so many trees is taken to cost what the first so many do.
+    Any stage of so many trees is taken to cost what the first so many do, or, without
+    an order, so many on average.
     """
-    costs = costs_of_first_trees(forest) + COST_ROW
-    return costs + COST_COLUMN * _columns_of_first_trees(forest)
+    if order is None:
+        costs = mean_costs_of_trees(forest)
+        n_columns: NDArray[Any] = _mean_columns_of_trees(forest)
+    else:
+        forest = forest.take(order)
+        costs = costs_of_first_trees(forest)
+        n_columns = _columns_of_first_trees(forest)
+    n_sums = len(forest.classes_) if forest.classes_ is not None else 1
+    per_row = COST_ROW + (COST_CLASS * n_sums if n_sums > 2 else 0.0)
+    return costs + per_row + COST_COLUMN * n_columns
+
+
+def _mean_columns_of_trees(forest: Forest) -> NDArray[np.float64]:
+    """Return how many columns 0, 1, ..., all trees look at, on average."""
+    n_trees, n_features = forest.n_trees, forest.n_features
+    inner = np.flatnonzero(forest.feature >= 0)
+    tree = np.searchsorted(forest.tree_offsets, inner, side="right") - 1
+    pairs = np.unique(forest.feature[inner].astype(np.int64) * n_trees + tree)
+    n_having = np.bincount(pairs // n_trees, minlength=n_features)
+    distinct, times = np.unique(n_having, return_counts=True)
+    return times @ shares_met(n_trees, distinct)
 
 
 def _columns_of_first_trees(forest: Forest) -> NDArray[np.int64]:

@@ -36,12 +36,13 @@ from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_setting
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
+from spinney.sequential.called_voters import CalledVoters
 from spinney.sequential.optimal import OBJECTIVES
 from spinney.sequential.problem_maker import ProblemMaker
 from spinney.sequential.problems import Problem
 from spinney.sequential.remembered import RememberedVoters
 from spinney.sequential.strategy import StoppingStrategy
-from spinney.sequential.voters import CalledVoters, TreeVoters, voters_of
+from spinney.sequential.voters import TreeVoters, voters_of
 
 VOTINGS = ("auto", "hard", "soft")
 
@@ -59,7 +60,9 @@ class SequentialVotingClassifier(EarlyExitClassifier):
     estimator : estimator, Forest or list of fitted classifiers
         The ensemble. ``FrozenEstimator(model)`` for a trained model, whose `fit` then
         takes unlabelled rows; an unfitted estimator is trained by `fit` on three
-        quarters of the rows, and the rest is used to calibrate. Forests of every
+        quarters of the rows, and the rest is used to calibrate. Which rows is drawn
+        without a look at the labels, so that those kept back are like new rows; a
+        class that is missing from the others is unknown to the model. Forests of every
         kind that `spinney.read_model` knows and whose trees vote are run by compiled
         code. The members of a `VotingClassifier`, of a `BaggingClassifier` of
         anything, or of a list are called one by one, for undecided rows only.
@@ -217,8 +220,8 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         """
         rows, order, bound, rng = self._prepared(X, y, votes)
         promise = self._promise_without_rows(votes)
-        if len(self.classes_) == 1:
-            fitted = evaluates_all(order, 1, self.voting_)
+        if len(self.classes_) == 1 or len(order) == 1:
+            fitted = evaluates_all(order, self._voters.n_sums, self.voting_)
             self._promise(Promise("never", bound))
         elif promise is not None:
             problem = self._problem(rows, order, votes, rng)
@@ -260,7 +263,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         if self.confidence is not None:
             check_confidence(self.confidence)
         out_of_bag = isinstance(votes, str) and votes == "out_of_bag"
-        X, _ = self._train(X, y, hold_out=not out_of_bag)
+        X, _ = self._train(X, y, hold_out=None if out_of_bag else "plain")
         rows = self._read_voters(X)
         voters = self._voters
         soft = voters.is_soft if self.voting == "auto" else self.voting == "soft"
@@ -323,9 +326,12 @@ class SequentialVotingClassifier(EarlyExitClassifier):
     def _planned(
         self, problem: Problem, bound: float, rng: np.random.RandomState
     ) -> NDArray[np.int64]:
-        """Solve with all exit points, see where rows leave; return those that pay."""
+        """Solve with all exit points, see where rows leave; return those that pay.
+
+        They are fixed without regard to the order drawn, over which the promise is.
+        """
         rough = problem.solve(bound, problem.steps, rng, rough=True)
-        return self._voters.plan(problem.order, problem.steps, rough.undecided)
+        return self._voters.plan(problem.steps, rough.undecided)
 
     def _rungs(
         self, problem: Problem, bound: float, rng: np.random.RandomState

@@ -72,8 +72,8 @@ def optimal_strategy(
         without any vote.
     round : {"randomise", "deterministic"}, default="randomise"
         The best strategy draws lots in a few states. ``"deterministic"`` goes on there
-        instead, which keeps the bound and costs some votes; `lower_bound` still is the
-        bound for all strategies.
+        instead, which keeps the bound and costs some votes; `lower_bound` still is that
+        for strategies which draw lots.
     stop_steps : array-like of int, optional
         Numbers of votes after which a stop is possible, for voters that are asked in
         groups or where looking costs something; None for all. The strategy is the best
@@ -82,8 +82,8 @@ def optimal_strategy(
     Returns
     -------
     strategy : StoppingStrategy
-        The strategy, with its value, a proven lower bound on the value of any other,
-        and the proven disagreement.
+        The strategy, with its value, the proven disagreement, and a proven lower bound
+        on the value of any other that decides with the majority of the votes cast.
 
     Raises
     ------

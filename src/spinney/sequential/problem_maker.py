@@ -18,6 +18,7 @@ from spinney.calibration.out_of_bag import (
     positive_vote_weights,
 )
 from spinney.errors import InvalidArgumentError
+from spinney.sequential.called_voters import CalledVoters
 from spinney.sequential.problems import (
     HardVotesOfSeveral,
     HardVotesOfTwo,
@@ -26,7 +27,7 @@ from spinney.sequential.problems import (
     SoftVotesOfTwo,
 )
 from spinney.sequential.vote_weights import check_votes
-from spinney.sequential.voters import CalledVoters, TreeVoters
+from spinney.sequential.voters import TreeVoters
 
 # Scores that are kept in memory at most, in 8 bytes each.
 MOST_SCORES = 50_000_000

@@ -19,6 +19,7 @@ from spinney.runtime.exit_rule import ExitRule
 from spinney.sequential.optimal import optimal_strategy
 from spinney.sequential.several_classes import lead_strategy, margin_strategy
 from spinney.sequential.soft import soft_solver
+from spinney.sequential.strategy import StoppingStrategy
 
 # Steps at which an exit is considered first, where all of them would take too long.
 N_STEPS = 64
@@ -26,8 +27,6 @@ N_STEPS = 64
 # and at most; and the same for a rough estimate.
 PATHS = (400_000, 8, 100)
 ROUGH_PATHS = (40_000, 2, 20)
-# Imaginary rows from which it is estimated how many are undecided after each step.
-N_IMAGINED = 4000
 
 Points = NDArray[np.int64]
 Range = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -146,30 +145,54 @@ class HardVotesOfTwo(Problem):
             ExitRule.by_count(self.order, points, answers, at_once),
             float(shares @ votes),
             float(shares @ wrong),
-            self._undecided(points, answers, rng),
+            self._undecided(points, strategy),
             strategy,
         )
 
     def _undecided(
-        self, points: Points, answers: NDArray[np.int32], rng: np.random.RandomState
+        self, points: Points, strategy: StoppingStrategy
     ) -> NDArray[np.float64]:
-        """Return the share of imaginary rows that stay at each exit point."""
-        shares = self.weights / self.weights.sum()
-        left = rng.choice(self.n_voters + 1, size=N_IMAGINED, p=shares)
-        n_positive = np.zeros(N_IMAGINED, dtype=np.int64)
-        staying = np.ones(N_IMAGINED, dtype=bool)
+        """Return the share of the rows that stay at each exit point, over all orders.
+
+        Given how many of the first votes are positive, all orders of these are equally
+        likely. So the share of the orders that have not stopped depends on that number
+        alone, whatever the row, and the rows tell how likely each number is.
+        """
+        may_stop: dict[int, list[tuple[int, float]]] = {}
+        for step, count, stop in strategy.fractional:
+            may_stop.setdefault(step, []).append((count, stop))
+        index = {step: k for k, step in enumerate(points.tolist())}
+        likely = self._counts_after(index)
         undecided = np.zeros(len(points))
-        before = 0
-        for k, step in enumerate(points.tolist()):
-            drawn = rng.hypergeometric(
-                left, self.n_voters - before - left, step - before
-            )
-            n_positive += drawn
-            left -= drawn
-            before = step
-            staying &= answers[k, n_positive] < 0
-            undecided[k] = staying.mean()
+        going = np.ones(1)
+        for step in range(1, max(index, default=0) + 1):
+            share = np.arange(step + 1) / step  # the last vote was a positive one
+            negative, positive = np.append(going, 0.0), np.append(0.0, going)
+            going = (1.0 - share) * negative + share * positive
+            if step in index:
+                going[: strategy.lower[step] + 1] = 0.0
+                going[strategy.upper[step] :] = 0.0
+                for count, stop in may_stop.get(step, ()):
+                    going[count] *= 1.0 - stop
+                undecided[index[step]] = going @ likely[index[step], : step + 1]
         return undecided
+
+    def _counts_after(self, index: dict[int, int]) -> NDArray[np.float32]:
+        """Return how likely 0, 1, ... positive votes are after some steps.
+
+        Parameters
+        ----------
+        index : dict
+            Which row of the result is for which number of votes cast.
+        """
+        likely = np.zeros((len(index), self.n_voters + 1), dtype=np.float32)
+        now = self.weights / self.weights.sum()
+        for step in range(self.n_voters, 0, -1):
+            if step in index:
+                likely[index[step], : step + 1] = now
+            share = np.arange(step + 1) / step
+            now = ((1.0 - share) * now)[:-1] + (share * now)[1:]
+        return likely
 
 
 class HardVotesOfSeveral(Problem):

@@ -43,7 +43,9 @@ class StoppingStrategy:
     expected_votes : float
         Value of the objective.
     lower_bound : float
-        No strategy with the same promise has a smaller value.
+        No strategy with the same promise has a smaller value, of those that decide
+        with the majority of the votes cast, and may stop after the same numbers of
+        votes.
     proven_disagreement : float
         Disagreement of this strategy, as far as it is proven; at most
         `max_disagreement`.
@@ -71,6 +73,10 @@ class StoppingStrategy:
     of votes that the strategy was made for; with the others it holds for every number
     of positive voters. The probability is over the order of the voters and the draws of
     the strategy. An order that depends on how the voters will vote breaks it.
+
+    Strategies that may decide against the votes cast are not among those that
+    `lower_bound` is about. Where the votes are known to be mostly of one kind, such a
+    strategy can do with fewer.
 
     Examples
     --------
