@@ -200,5 +200,5 @@ def _greedy(
     """Return the greedy thresholds, with exits where they pay."""
     every = spread_exit_points(forest.n_trees)
     rough = fit_thresholds(table, order, bound, exit_points=every)
-    points = paying_exit_points(forest.take(order), every, undecided(table, rough))
+    points = paying_exit_points(forest, every, undecided(table, rough), order)
     return fit_thresholds(table, order, bound, exit_points=points)
