@@ -46,6 +46,7 @@ ORDERS = ("qwyc", "natural", "individual_mse", "greedy_mse", "random")
 # The paper's thresholds for an order that is given, and the rules of the classifier.
 PAPER = "Algorithm 2"
 RULES = (PAPER, "thresholds", "fan", "optimal")
+REJECTING_EARLY = ("QWYC*", "Fan*", "qwyc, optimal", "natural, optimal")
 RATES = (0.02, 0.05, 0.1)
 SMALLER = (10, 20, 40, 80, 160, 320)
 
@@ -330,8 +331,9 @@ def measure(
         ]
         found["curves"].append(curves)
         filtering = methods_of(case, seed, "negative")
-        wanted = ("QWYC*", "Fan*", "qwyc, optimal", "natural, optimal")
-        found["filter"].append({one: curve(case, filtering[one]) for one in wanted})
+        found["filter"].append(
+            {one: curve(case, filtering[one]) for one in REJECTING_EARLY}
+        )
         found["promised"].append(promised(case, seed))
         clock = time.process_time()
         qwyc(case.train, TARGET)

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from benchmarks import data
 
 N_TREES = {"lightgbm": 300, "forest": 201}
+# Votes of several classes take longer to fit.
+N_TREES_OF_SEVERAL = {"lightgbm": 300, "forest": 101}
 
 # Rows that a model is trained on, and rows that splits are drawn from.
 MOST_TRAINED, SHARE_TRAINED = 10_000, 0.3
@@ -198,7 +200,8 @@ def pool_of(dataset: str, kind: str, cache: Path, n_trees: int | None = None) ->
     order = np.random.default_rng(0).permutation(n_rows)
     trained = order[:n_trained]
     pool = order[n_trained : n_trained + MOST_IN_POOL]
-    n_trees = N_TREES[kind] if n_trees is None else n_trees
+    if n_trees is None:
+        n_trees = (N_TREES if table.n_classes == 2 else N_TREES_OF_SEVERAL)[kind]
     path = cache / f"promise-{dataset}-{kind}-{n_trees}.joblib"
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)

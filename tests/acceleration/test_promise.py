@@ -27,7 +27,6 @@ from spinney.cascade.greedy import fit_thresholds
 from spinney.cascade.tables import table_of
 from spinney.errors import SpinneyWarning
 from spinney.ordering.qwyc import qwyc
-from spinney.sequential import problems, soft
 
 # A mean above the bound is evidence only if it is as unlikely as this.
 CHANCE = 1e-4
@@ -119,11 +118,7 @@ def made_up():
 
 
 @pytest.mark.parametrize("approach", APPROACHES)
-def test_the_mean_over_some_splits_keeps_the_bound(made_up, approach, monkeypatch):
-    # However roughly candidates are fitted, the bound holds.
-    monkeypatch.setattr(problems, "PATHS", (50_000, 5, 200))
-    monkeypatch.setattr(soft, "N_ORDERS", 10)
-    monkeypatch.setattr(soft, "N_PATHS", 10_000)
+def test_the_mean_over_some_splits_keeps_the_bound(made_up, approach):
     models, pool = made_up
     kind, fit = APPROACHES[approach]
     shares = held_out(fit, models[kind], pool, 1000, 0.02, 6)
