@@ -578,7 +578,10 @@ def test_a_class_that_training_missed_is_no_class_of_the_model(order, n_known):
     kept_back = plain_held_out_split(600, np.random.RandomState(0))[1]
     y[kept_back[:3]] = 9
     quick = CascadeClassifier(
-        RandomForestClassifier(11, random_state=0), order=order, random_state=0
+        RandomForestClassifier(11, random_state=0),
+        max_disagreement=0.1,
+        order=order,
+        random_state=0,
     )
     with pytest.warns(SpinneyWarning, match=r"1 of the \d classes \(9\)"):
         quick.fit(X, y)

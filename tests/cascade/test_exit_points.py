@@ -5,8 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 import strategies
-from spinney.cascade.exit_points import paying_exit_points, quickest_plan
-from spinney.ordering import ScoreTable
+from spinney.cascade.exit_points import paying_exit_points, spread_exit_points
+
+
+def test_possible_exit_points_are_a_tenth_apart_and_end_before_the_last_tree():
+    assert spread_exit_points(1).tolist() == []
+    assert spread_exit_points(6).tolist() == [1, 2, 3, 4, 5]
+    points = spread_exit_points(1000)
+    assert points[-1] < 1000
+    assert (np.diff(points) <= np.maximum(1, 0.11 * points[:-1] + 1)).all()
 
 
 def test_in_random_order_it_does_not_count_which_trees_come_first():
@@ -14,27 +21,20 @@ def test_in_random_order_it_does_not_count_which_trees_come_first():
         1, n_trees=40, depth=12, n_features=5, shape="unequal", task="sum score"
     )
     rng = np.random.default_rng(0)
-    # All trees say the same, so that rows leave after as many of them in any order.
-    table = ScoreTable.of_scores(np.repeat(rng.normal(size=(200, 1)), 40, axis=1))
     points = np.arange(1, 40)
     by_size = np.argsort(np.diff(forest.tree_offsets))
-    wait = np.sort(rng.random(39))[::-1] * 20
+    undecided = np.sort(rng.random(39))[::-1]
 
-    def planned(order, is_random):
-        rule = table.rule_of(order, points, -wait, wait)
-        return paying_exit_points(forest, rule, table, points, is_random).tolist()
+    def planned(order):
+        return paying_exit_points(forest, points, undecided, order).tolist()
 
-    assert planned(by_size, False) != planned(by_size[::-1], False)
-    random = planned(by_size, True)
-    assert random == planned(by_size[::-1], True)
+    assert planned(by_size) != planned(by_size[::-1])
+    assert planned(None)
 
-    def quickest(order):
-        return quickest_plan(
-            forest,
-            [points, np.array(random), points[:5]],
-            lambda some: table.rule_of(order, some, -wait[some - 1], wait[some - 1]),
-            table,
-            is_random=True,
-        ).tolist()
 
-    assert quickest(by_size) == quickest(by_size[::-1])
+def test_where_no_exit_point_pays_the_one_that_spares_most_trees_is_taken():
+    forest = strategies.random_forest(1, n_trees=4, depth=2, n_features=3)
+    points = np.array([1, 2, 3])
+    undecided = np.array([1.0, 0.97, 0.96])
+    found = paying_exit_points(forest, points, undecided, np.arange(4))
+    assert found.tolist() == [2]  # 3.94 trees on average, and 3.96 with the third

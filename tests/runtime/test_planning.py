@@ -27,7 +27,6 @@ from spinney.runtime.planning import (
     COST_COLUMN,
     COST_ROW,
     MORE_ROWS,
-    expected_time,
     plan_exit_points,
 )
 
@@ -96,7 +95,6 @@ def test_no_other_exit_points_cost_less(seed, depth, is_random):
         for some in combinations(steps, n)
     )
     assert cost_of(forest, cost, n_columns, checks, left) == pytest.approx(best)
-    assert expected_time(forest, checks, left[checks], order) == pytest.approx(best)
 
 
 def test_nothing_is_checked_where_no_row_leaves():

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 # Measured, in nanoseconds: what a stage costs beside its trees, for a batch, for each
 # row, for each row and column in use, and for each row and class if there are several.
-COST_BATCH, COST_ROW, COST_COLUMN, COST_CLASS = 4_000.0, 10.0, 0.6, 3.0
+# Bitsliced trees take less (3,000 and 3 for a batch and a row) and walked ones more (up
+# to 40 for a row); these make batches of either take the least time.
+COST_BATCH, COST_ROW, COST_COLUMN, COST_CLASS = 10_000.0, 10.0, 0.6, 3.0
 
 # The batches that exit points are chosen for. Rows are evaluated by the hundred, and a
 # stage of fewer costs as if it had some more.
@@ -79,37 +81,6 @@ def plan_exit_points(
         exit_points.append(int(steps[at]))
         at = int(came_from[at])
     return np.array(exit_points[::-1], dtype=np.int64)
-
-
-def expected_time(
-    forest: Forest,
-    exit_points: ArrayLike,
-    undecided: ArrayLike,
-    order: NDArray[np.int64] | None = None,
-) -> float:
-    """Return the time of a batch by the model that `plan_exit_points` goes by.
-
-    Parameters
-    ----------
-    forest : Forest
-        The forest.
-    exit_points : array-like of shape (n_exit_points,)
-        Numbers of trees, ascending, after which rows may leave.
-    undecided : array-like of shape (n_exit_points,)
-        Share of the rows that are still undecided after each.
-    order : ndarray of shape (n_trees,), optional
-        Order in which the trees are evaluated; None if it is drawn at random.
-
-    Returns
-    -------
-    time : float
-        In nanoseconds, for `BATCH_ROWS` rows.
-    """
-    points = np.asarray(exit_points, dtype=np.int64)
-    ends = np.concatenate([[0], points, [forest.n_trees]])
-    left = np.concatenate([[1.0], np.asarray(undecided, dtype=np.float64)])
-    cost = _costs_of_stages(forest, order)[np.diff(ends)]
-    return float(np.sum(COST_BATCH + (BATCH_ROWS * left + MORE_ROWS) * cost))
 
 
 def _costs_of_stages(
