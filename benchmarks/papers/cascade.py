@@ -1,8 +1,8 @@
 """Figures 1, 3, 5 and 6 of "Quit when you can", on rows that nothing was fitted to.
 
 ``python -m benchmarks.papers.cascade`` trains the models, measures, and writes
-``cascade.md`` and the figures beside it; ``--quick`` takes a minute and writes nothing.
-Wall-clock times are measured by `benchmarks.early`.
+``cascade.md`` and the figures beside it; ``--quick`` takes two minutes and writes
+nothing. Wall-clock times are measured by `benchmarks.early`.
 """
 
 from __future__ import annotations

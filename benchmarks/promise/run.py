@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
             print("Time is up; the same command goes on.", flush=True)
             break
         _write(path, measure(case, options.cache))
-    tables.write_pages(load_all())
+    tables.write_pages(load_all(RESULTS))
 
 
 def measure(case: Case, cache: Path, n_trees: int | None = None) -> dict[str, Any]:
