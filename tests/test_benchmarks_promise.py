@@ -183,4 +183,4 @@ def test_figure_and_page_are_written_and_come_out_the_same(found, tmp_path):
         written.append((page.read_text(), figure.read_bytes()))
     assert written[0] == written[1]
     assert written[0][0].startswith("before\n")
-    assert b"times the bound of 0.5 %" in written[0][1]
+    assert b"dashed: the bound, 0.5 %" in written[0][1]

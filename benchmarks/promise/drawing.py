@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.papers.drawing import start_drawing, write_figure
 from benchmarks.promise.cases import NAMES
 from benchmarks.promise.fits import CONFIDENCE, FITS
-from benchmarks.promise.tables import mean_and_error, ratios
+from benchmarks.promise.tables import family_of, mean_and_error, ratios
 
 LABELS = {
     "rows": "fitted to the calibration rows",
@@ -19,10 +21,11 @@ COLOURS = {"rows": "tab:red", "risk control": "tab:blue", "confidence": "tab:gre
 PANELS = {
     "cascade, thresholds": "CascadeClassifier",
     "cascade, optimal": 'CascadeClassifier, rule="optimal"',
+    "accelerate": "accelerate",
     "soft votes": "SequentialVotingClassifier, soft",
     "hard votes": "SequentialVotingClassifier, hard",
-    "accelerate": "accelerate",
 }
+N_COLUMNS = 3
 
 
 def draw(cases: list[dict[str, Any]], path: Path) -> None:
@@ -35,45 +38,60 @@ def draw(cases: list[dict[str, Any]], path: Path) -> None:
     path : path
         File to write.
     """
-    import numpy as np
-
     start_drawing()
     from matplotlib import pyplot
 
-    families: dict[str, list[dict[str, Any]]] = {}
-    for case in cases:
-        family = case["approach"].removesuffix(", forests")
-        families.setdefault(family, []).append(case)
+    found = {
+        family: [case for case in cases if family_of(case) == family]
+        for family in PANELS
+    }
+    found = {family: shown for family, shown in found.items() if shown}
+    # One place more than there are panels, for the words.
+    n_rows = len(found) // N_COLUMNS + 1
     figure, axes = pyplot.subplots(
-        1,
-        len(families),
-        figsize=(2.2 * len(families) + 1.4, 3.9),
-        sharey=True,
+        n_rows,
+        N_COLUMNS,
+        figsize=(11.0, 3.1 * n_rows),
+        sharex=True,
         layout="constrained",
         squeeze=False,
     )
-    names = [name for name in NAMES if any(c["dataset"] == name for c in cases)]
-    for ax, (family, shown) in zip(axes[0], families.items(), strict=True):
-        for k, fit in enumerate(FITS):
-            found = {case["dataset"]: ratios(case, fit) for case in shown}
-            places = [names.index(name) + 0.24 * (k - 1) for name in found]
-            means = [mean_and_error(values)[0] for values in found.values()]
-            low, high = np.array(
-                [np.quantile(values, (0.05, 0.95)) for values in found.values()]
-            ).T
-            colour = COLOURS[fit]
-            ax.hlines(places, low, high, color=colour, linewidth=1.0, alpha=0.6)
-            ax.plot(means, places, "o", color=colour, markersize=4, label=LABELS[fit])
-        ax.axvline(1.0, color="0.3", linewidth=0.8, linestyle="--")
-        ax.set_xlim(left=0.0)
-        ax.set_title(PANELS[family], fontsize=8.5)
-        ax.grid(axis="x", alpha=0.2)
-    axes[0, 0].set_yticks(range(len(names)), [NAMES[name] for name in names])
-    axes[0, 0].invert_yaxis()
-    setting = f"{100 * cases[0]['bound']:g} %"
-    figure.supxlabel(
-        f"disagreement on held-out rows, times the bound of {setting}", fontsize=9
+    places = list(axes.flat)
+    for ax, (family, shown) in zip(places, found.items(), strict=False):
+        _panel(ax, shown)
+        ax.set_title(PANELS[family], fontsize=9)
+        ax.tick_params(labelbottom=True)
+    for ax in places[len(found) :]:
+        ax.axis("off")
+    words = places[len(found)]
+    handles, labels = places[0].get_legend_handles_labels()
+    words.legend(handles, labels, loc="upper left", frameon=False, fontsize=9)
+    words.text(
+        0.04,
+        0.62,
+        "dot: mean over splits\nline: the middle 90 % of the splits\n"
+        f"dashed: the bound, {100 * cases[0]['bound']:g} %",
+        transform=words.transAxes,
+        verticalalignment="top",
     )
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False)
+    figure.supxlabel(
+        "share of held-out rows with another answer, divided by the bound", fontsize=9
+    )
     write_figure(figure, path)
+
+
+def _panel(ax: Any, cases: list[dict[str, Any]]) -> None:
+    """Draw one approach: data sets below one another, the three fits side by side."""
+    for k, fit in enumerate(FITS):
+        values = [ratios(case, fit) for case in cases]
+        heights = np.arange(len(cases)) + 0.24 * (k - 1)
+        low, high = np.array([np.quantile(one, (0.05, 0.95)) for one in values]).T
+        means = [mean_and_error(one)[0] for one in values]
+        colour = COLOURS[fit]
+        ax.hlines(heights, low, high, color=colour, linewidth=1.0, alpha=0.6)
+        ax.plot(means, heights, "o", color=colour, markersize=4, label=LABELS[fit])
+    ax.axvline(1.0, color="0.3", linewidth=0.8, linestyle="--")
+    ax.set_xlim(left=0.0)
+    ax.set_yticks(range(len(cases)), [NAMES[case["dataset"]] for case in cases])
+    ax.invert_yaxis()
+    ax.grid(axis="x", alpha=0.2)

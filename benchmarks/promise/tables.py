@@ -75,7 +75,7 @@ def render(found: list[dict[str, Any]]) -> str:
         parts.append(f"### {percent(bound, 1)}, {n_rows:,} rows to calibrate on")
         parts.append(_summary(cases))
         for family, title in TITLES.items():
-            shown = [case for case in cases if _family(case) == family]
+            shown = [case for case in cases if family_of(case) == family]
             if shown:
                 parts += [f"#### {title}", _table(shown)]
                 chosen = _chosen(shown)
@@ -84,6 +84,18 @@ def render(found: list[dict[str, Any]]) -> str:
 
 
 # --------------------------------------------------------------------- numbers
+
+
+def family_of(case: dict[str, Any]) -> str:
+    """Return the approach, whichever model it is measured with.
+
+    Parameters
+    ----------
+    case : dict
+        Results of a case.
+    """
+    family = case["approach"]
+    return "accelerate" if family.startswith("accelerate") else family
 
 
 def ratios(case: dict[str, Any], fit: str) -> list[float]:
@@ -129,12 +141,6 @@ def trees(case: dict[str, Any], fit: str) -> float:
 
 
 # --------------------------------------------------------------------- words
-
-
-def _family(case: dict[str, Any]) -> str:
-    """Return the approach, whichever model it is measured with."""
-    family = case["approach"]
-    return "accelerate" if family.startswith("accelerate") else family
 
 
 def _name(case: dict[str, Any]) -> str:

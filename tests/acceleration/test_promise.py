@@ -159,7 +159,7 @@ def test_the_mean_over_many_splits_keeps_the_bound(measured, approach):
     kind, fit = APPROACHES[approach]
     if approach == "cascade, fan" and len(models[kind].classes_) > 2:
         pytest.skip("the rule of Fan et al. is for two classes")
-    shares = held_out(fit, models[kind], pool, 4000, 0.005, 60)
+    shares = held_out(fit, models[kind], pool, 4000, 0.005, 40)
     chance = chance_of_such_a_mean(shares, 0.005)
     print(f"{approach}: {shares.mean() / 0.005:.2f} times the bound, {chance:.2g}")
     assert chance > CHANCE
