@@ -129,8 +129,10 @@ def own_members(cls):
             member = member.func
         elif isinstance(member, (classmethod, staticmethod)):
             member = member.__func__
-        elif not inspect.isfunction(member):
-            continue
+        else:  # a method that is only there under a condition is wrapped
+            member = getattr(member, "__wrapped__", member)
+            if not inspect.isfunction(member):
+                continue
         if not name.startswith("_") and member.__module__.startswith("spinney"):
             names.add(name)
     return names

@@ -20,6 +20,7 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import get_scorer, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -226,27 +227,45 @@ def test_rows_that_are_not_rejected_have_their_exact_full_score(boosted):
     np.testing.assert_array_equal(scores > 0, labels == 1)
 
 
-@pytest.mark.parametrize("early_exit", ["both", "positive"])
-def test_scores_are_on_the_side_of_the_answer(boosted, averaged, early_exit):
+def test_scores_are_on_the_side_of_the_answer(boosted, averaged):
     for model, X, _ in (boosted, averaged):
-        quick = fitted(model, X[:2000], early_exit=early_exit)
-        labels, n_asked = quick.predict_counted(X[2000:])
+        quick = fitted(model, X[:2000], early_exit="negative")
         np.testing.assert_array_equal(
-            quick.decision_function(X[2000:]) > 0, labels == 1
+            quick.decision_function(X[2000:]) > 0, quick.predict(X[2000:]) == 1
         )
-        if early_exit == "positive":
-            assert np.all(labels[n_asked < quick.forest_.n_trees] == 1)
 
 
-def test_scores_of_several_classes_are_largest_for_the_answer(four):
-    model, X, _ = four
-    quick = fitted(model, X[:2000])
-    labels, n_asked = quick.predict_counted(X[2000:])
-    scores = quick.decision_function(X[2000:])
-    np.testing.assert_array_equal(quick.classes_[scores.argmax(axis=1)], labels)
-    late = n_asked == quick.forest_.n_trees
+def test_positive_answers_alone_may_be_given_early(boosted, averaged):
+    for model, X, _ in (boosted, averaged):
+        quick = fitted(model, X[:2000], early_exit="positive")
+        labels, n_asked = quick.predict_counted(X[2000:])
+        assert np.all(labels[n_asked < quick.forest_.n_trees] == 1)
+
+
+@pytest.mark.parametrize("early_exit", ["both", "positive"])
+def test_partial_scores_are_never_ranked(boosted, early_exit):
+    model, X, y = boosted
+    quick = fitted(model, X[:2000], early_exit=early_exit)
+    assert not hasattr(quick, "decision_function")
+    with pytest.raises(AttributeError) as caught:
+        quick.decision_function(X)
+    assert "early_exit='negative'" in str(caught.value.__cause__)
+    with pytest.raises(AttributeError):
+        get_scorer("roc_auc")(quick, X[2000:], y[2000:])
+
+
+def test_rows_that_are_scored_in_full_may_be_ranked(boosted):
+    model, X, y = boosted
+    quick = fitted(model, X[:2000], early_exit="negative")
+    labels, scores = y[2000:], quick.decision_function(X[2000:])
+    kept = scores > scores.min()
     full = model.decision_function(X[2000:])
-    np.testing.assert_allclose(scores[late], full[late], rtol=1e-9)
+    assert roc_auc_score(labels[kept], scores[kept]) == pytest.approx(
+        roc_auc_score(labels[kept], full[kept])
+    )
+    assert get_scorer("roc_auc")(quick, X[2000:], labels) == pytest.approx(
+        roc_auc_score(labels, scores)
+    )
 
 
 # ------------------------------------------------------------------ the promise

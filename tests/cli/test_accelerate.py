@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 
+import joblib
 import numba
 import numpy as np
+import pandas as pd
 import pytest
+from lightgbm import LGBMClassifier
+from sklearn.preprocessing import FunctionTransformer
 from typer.testing import CliRunner
 
 import spinney
@@ -138,14 +142,66 @@ def test_two_outputs_need_two_places(accelerate, tmp_path):
     assert "cannot take two outputs" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["accelerate", "bench", "prune", "anytime"])
-def test_a_pipeline_is_refused_before_the_work(work, tmp_path, command):
+@pytest.mark.parametrize("command", ["accelerate", "prune", "anytime"])
+def test_a_pipeline_of_unknown_steps_is_refused_before_the_work(
+    work, tmp_path, command
+):
+    pipeline = joblib.load(work / "pipeline.joblib")
+    pipeline.steps.insert(0, ("double", FunctionTransformer(np.square)))
+    joblib.dump(pipeline, tmp_path / "odd.joblib")
     out = ("-o", tmp_path / "x.spinney") if command == "accelerate" else ()
-    done = run(command, work / "pipeline.joblib", work / "rows.csv", "--trust", *out)
+    done = run(command, tmp_path / "odd.joblib", work / "rows.csv", "--trust", *out)
     assert done.exit_code == 2
     words = " ".join(done.stderr.split())
-    assert "is a pipeline (standardscaler, randomforestclassifier)" in words
-    assert "model[-1]" in words
+    assert "(FunctionTransformer, StandardScaler, RandomForestClassifier)" in words
+    assert "without pickle" in words
+
+
+def test_a_pipeline_is_accelerated_and_predicts(work, tmp_path):
+    out = tmp_path / "fast.spinney"
+    settings = ("--max-disagreement", "0.05", "--target", "ill", "-o", out)
+    done = run(
+        "accelerate", work / "pipeline.joblib", work / "rows.csv", "--trust", *settings
+    )
+    assert done.exit_code == 0, done.stderr
+    answers = tmp_path / "answers.npz"
+    done = run("predict", out, work / "rows.csv", "-o", answers, "--target", "ill")
+    assert done.exit_code == 0, done.stderr
+    fast = spinney.load(out)
+    assert fast.has_preprocessing
+    rows = pd.read_csv(work / "rows.csv").drop(columns="ill")
+    with np.load(answers) as found:
+        assert np.array_equal(found["label"], fast.predict(rows))
+
+
+def test_a_model_on_category_columns_takes_a_table_of_texts(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "a b": rng.normal(size=3000),
+            "kind": rng.choice(["x", "y", "z"], 3000),
+        }
+    )
+    labels = (frame["kind"] == "y") ^ (frame["a b"] > 0.3)
+    model = LGBMClassifier(n_estimators=30, verbose=-1, n_jobs=1)
+    model.fit(frame.astype({"kind": "category"}), labels)
+    model.booster_.save_model(tmp_path / "model.txt")
+    frame.loc[::10, "kind"] = None
+    frame.loc[::11, "kind"] = "unseen"
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    expected = model.predict(frame.astype({"kind": "category"}))
+    out = tmp_path / "fast.spinney"
+    for table in ("rows.csv", "rows.parquet"):
+        done = run("accelerate", tmp_path / "model.txt", tmp_path / table, "-o", out)
+        assert done.exit_code == 0, done.stderr
+        for file in ("model.txt", "fast.spinney"):
+            answers = tmp_path / "answers.npz"
+            done = run("predict", tmp_path / file, tmp_path / table, "-o", answers)
+            assert done.exit_code == 0, done.stderr
+            with np.load(answers) as found:
+                differ = found["label"] != expected
+            assert differ.mean() <= (0.0 if file == "model.txt" else 0.01)
 
 
 def test_a_file_that_is_accelerated_already_is_named(work, tmp_path):

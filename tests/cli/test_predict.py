@@ -179,8 +179,8 @@ def test_parts_are_read_answered_and_written_one_at_a_time(work, tmp_path, monke
             steps.append(("read", len(part.rows)))
             yield part
 
-    def asking(loaded, n_jobs):
-        ask, n_trees = asking_of(loaded, n_jobs)
+    def asking(loaded, n_jobs, as_frame):
+        ask, n_trees = asking_of(loaded, n_jobs, as_frame)
 
         def watched(rows):
             if len(rows) > 1:  # the first row warms up

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
-from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
+import datasets
 import reference
 import strategies
 from spinney import Forest, InvalidForestError, SpinneyError, read_model
@@ -251,6 +252,11 @@ WRONG_PARTS = {
     "unknown sum type": ({"sum_dtype": "int8"}, "sum_dtype must be one of"),
     "NaN scale": ({"link_scale": NAN}, "link_scale must be finite"),
     "infinite decision": ({"decision_threshold": INF}, "decision_threshold must be"),
+    "threshold of several outputs": (
+        {"decision_threshold": 0.3},
+        "decision_threshold is for a single output",
+    ),
+    "unknown prediction": ({"model_predicts": "x"}, "model_predicts must be one of"),
     "NaN base": ({"base_score": NAN}, "base_score must be finite"),
     "infinite base": ({"base_score": [0.0, INF]}, "base_score must be finite"),
     "base of a mean": ({"base_score": 0.5}, "a mean has no base score"),
@@ -466,6 +472,20 @@ def test_no_array_can_be_written_to():
         with pytest.raises(ValueError, match="read-only"):
             array[...] = array[0]
         assert not array.flags.writeable, name
+
+
+def test_a_decision_threshold_on_a_mean_of_probabilities_works_or_raises():
+    X, y = datasets.bundled("breast_cancer")
+    model = RandomForestClassifier(7, max_depth=3, random_state=0).fit(X, y)
+    forest = read_model(model)
+    with pytest.raises(InvalidForestError, match="single output"):
+        forest.replace(decision_threshold=0.9)
+    probability = model.predict_proba(X)[:, 1]
+    strict = forest.replace(
+        value=forest.value[:, 1:], n_outputs=1, base_score=0.0, decision_threshold=0.9
+    )
+    assert np.array_equal(strict.predict(X), np.int64(probability >= 0.9))
+    assert not np.array_equal(strict.predict(X), forest.predict(X))
 
 
 def test_a_forest_of_one_class_has_a_threshold_that_no_score_reaches():

@@ -26,6 +26,7 @@ import reference
 import spinney
 from spinney import FormatError
 from spinney.persistence import container
+from spinney.persistence.fields import forest_from_parts, forest_to_parts
 from spinney.persistence.store import KINDS
 from strategies import forests, random_forest, random_rows
 
@@ -66,15 +67,21 @@ def full_forest(**changes):
         "base_added": "last",
         "link": "softmax",
         "link_scale": 0.1,
-        "decision_threshold": 5e-324,
+        "model_predicts": "probability",
         "decides_by": "probability",
         "input_dtype": "float64",
         "sum_dtype": "float32",
         "feature_names": ["Länge", "", "two\nlines", "日本\0"],
+        "unseen_category": "error",
+        "missing_value": -999.0,
+        "absent": "missing",
         "source": 'über "quotes" \\ and 🌲',
     }
     forest = random_forest(3, **(arguments | changes))
-    return forest.replace(n_node_samples=np.arange(forest.n_nodes) / 3)
+    return forest.replace(
+        n_node_samples=np.arange(forest.n_nodes) / 3,
+        categories=[None, ["b\0", "", "日本"], [-3, 2**63 - 1], [False, True]],
+    )
 
 
 # ------------------------------------------------------------------ round trips
@@ -92,7 +99,7 @@ def test_all_optional_parts_come_back_bit_for_bit(tmp_path):
         for field in dataclasses.fields(forest)
         if getattr(forest, field.name) is None
     }
-    assert not missing
+    assert missing == {"curve"}  # for two classes and a single score only
     assert_same(forest, round_trip(forest, tmp_path))
 
 
@@ -243,6 +250,13 @@ def test_saving_the_same_forest_gives_the_same_bytes(tmp_path):
     spinney.save(full_forest(), tmp_path / "a")
     spinney.save(spinney.load(tmp_path / "a"), tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_threshold_that_never_had_an_effect_does_not_hurt(tmp_path):
+    forest = full_forest()
+    settings, arrays = forest_to_parts(forest)
+    settings["decision_threshold"] = 5e-324
+    assert forest_from_parts(settings, arrays).decision_threshold == 0.0
 
 
 def test_the_file_is_what_the_document_says(tmp_path):

@@ -86,6 +86,12 @@ def agree(model, X):
         expected = raw_of(model, rows)
         raw = forest.decision_function(rows).reshape(expected.shape)
         assert np.array_equal(raw, expected)
+        own = model.predict(rows)
+        found = forest.predict_model(rows)
+        if own.dtype.kind == "f":
+            np.testing.assert_allclose(found, own.reshape(found.shape), rtol=1e-13)
+        else:
+            assert np.array_equal(found, own.ravel())
         if forest.classes_ is not None:
             labels = model.predict(rows, prediction_type="Class").ravel()
             assert np.array_equal(forest.predict(rows), labels)

@@ -94,6 +94,10 @@ def assert_answers_alike(booster, forest, X):
         forest.decision_function(X).reshape(len(X), -1), raw, strict=True
     )
     predicted = booster.predict(X)
+    if forest.source != "LightGBM LGBMClassifier":
+        np.testing.assert_allclose(
+            forest.predict_model(X), predicted, rtol=ULPS * np.finfo(float).eps, atol=0
+        )
     if forest.classes is None:
         np.testing.assert_allclose(
             forest.predict(X), predicted, rtol=ULPS * np.finfo(float).eps, atol=0
@@ -481,13 +485,53 @@ def test_category_columns_whose_values_are_their_codes_are_read():
 
 
 @pytest.mark.parametrize(
-    "categories", [[1, 2, 3, 4, 5], [4, 3, 2, 1, 0], list("abcde"), [0.0, 1, 2, 3, 4]]
+    "categories",
+    [
+        [1, 2, 3, 4, 5],
+        [4, 3, 2, 1, 0],
+        list("abcde"),
+        [0.0, 1, 2, 3, 4],
+        [0.5, -1.5, 2.0, 3.0, 1e300],
+        ["", "ü", "\n", "日本", "end of parameters"],
+    ],
 )
-def test_category_columns_that_lightgbm_recodes_are_refused(categories):
+def test_category_columns_are_mapped_as_lightgbm_does(categories):
     frame, y = frame_with_category_column(categories)
     booster = train(frame, y, objective="binary", min_data_per_group=5)
-    with pytest.raises(UnsupportedModelError, match=r"category columns.*\nHint: "):
+    forest = read_lightgbm(booster)
+    column, at = "kind", 1
+    assert forest.categories_[at] == tuple(frame[column].cat.categories)
+    other = frame.copy()
+    unseen = "new" if isinstance(categories[0], str) else 77
+    other[column] = other[column].cat.set_categories([unseen, *categories[::-1]])
+    other.iloc[::5, at] = unseen
+    other.iloc[::7, at] = None
+    for rows in (frame, other):
+        raw = booster.predict(rows, raw_score=True)
+        np.testing.assert_array_equal(forest.decision_function(rows), raw)
+    codes = frame.copy()
+    codes[column] = codes[column].cat.codes
+    np.testing.assert_array_equal(
+        forest.decision_function(codes.to_numpy(float)),
+        booster.predict(frame, raw_score=True),
+    )
+
+
+def test_category_columns_that_cannot_be_told_apart_are_refused():
+    frame, y = frame_with_category_column(list("abcde"))
+    frame["more"] = frame["kind"].cat.as_ordered()
+    booster = train(frame, y, objective="binary", min_data_per_group=5)
+    with pytest.raises(UnsupportedModelError, match=r"(?s)2 category columns.*Hint"):
         read_lightgbm(booster)
+
+
+def test_categories_of_several_types_are_refused():
+    frame, y = frame_with_category_column(list("abcde"))
+    text = train(frame, y, objective="binary").model_to_string()
+    line = 'pandas_categorical:[["a", '
+    assert line in text
+    with pytest.raises(UnsupportedModelError, match="several types"):
+        read_lightgbm_text(text.replace(line, "pandas_categorical:[[1, "))
 
 
 # ------------------------------------------------------------------ inner nodes

@@ -28,7 +28,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
-    FixedThresholdClassifier,
     GridSearchCV,
     RandomizedSearchCV,
 )
@@ -43,7 +42,7 @@ from sklearn.tree import (
 
 import datasets
 import reference
-from spinney import UnsupportedModelError, read_model
+from spinney import AllTreesClassifier, UnsupportedModelError, read_model
 from strategies import random_rows
 
 CLASSIFIERS = [
@@ -409,9 +408,9 @@ def test_frozen_pipelines_and_searches_are_looked_through():
     for wrapped in (
         FrozenEstimator(model),
         FrozenEstimator(FrozenEstimator(model)),
-        Pipeline([("scale", scaler), ("model", model)]),
-        make_pipeline(scaler, FrozenEstimator(model)),
-        FrozenEstimator(make_pipeline(scaler, make_pipeline(FrozenEstimator(model)))),
+        Pipeline([("nothing", "passthrough"), ("none", None), ("model", model)]),
+        make_pipeline(FrozenEstimator(model)),
+        FrozenEstimator(make_pipeline(make_pipeline(FrozenEstimator(model)))),
     ):
         forest = read_model(wrapped)
         np.testing.assert_array_equal(
@@ -433,11 +432,42 @@ def test_the_best_estimator_of_a_search_is_read(search):
     assert_same_answers(model.fit(X, y), X)
 
 
+def pipelines_that_change_rows(model):
+    scaled = make_pipeline(StandardScaler(), model)
+    return {
+        "pipeline": scaled,
+        "frozen": FrozenEstimator(scaled),
+        "pipeline in a pipeline": make_pipeline("passthrough", scaled),
+        "frozen model": make_pipeline(StandardScaler(), FrozenEstimator(model)),
+        "search": GridSearchCV(scaled, {"randomforestclassifier__max_depth": [2]}),
+        "search in a pipeline": make_pipeline(
+            StandardScaler(), GridSearchCV(model, {"max_depth": [2]})
+        ),
+    }
+
+
+@pytest.mark.parametrize("kind", pipelines_that_change_rows(None))
+def test_no_preprocessing_is_dropped_in_silence(kind):
+    X, y = datasets.bundled("breast_cancer")
+    model = RandomForestClassifier(n_estimators=5, random_state=0)
+    if kind.startswith("frozen"):
+        model.fit(X, y)  # a FrozenEstimator is never fitted again
+    wrapped = pipelines_that_change_rows(model)[kind]
+    steps = wrapped.estimator if kind == "frozen" else wrapped
+    steps.fit(X, y)
+    with pytest.raises(UnsupportedModelError, match=r"(?s)StandardScaler.*accelerate"):
+        read_model(wrapped)
+    # What applies the steps answers as the model does.
+    whole = AllTreesClassifier(FrozenEstimator(wrapped)).fit(X)
+    assert whole.has_preprocessing
+    np.testing.assert_array_equal(whole.predict(X), wrapped.predict(X))
+
+
 def test_the_last_step_may_come_from_another_library():
     lightgbm = pytest.importorskip("lightgbm")
     X, y = datasets.bundled("iris")
     model = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1).fit(X, y)
-    forest = read_model(make_pipeline(StandardScaler(), FrozenEstimator(model)))
+    forest = read_model(make_pipeline("passthrough", FrozenEstimator(model)))
     np.testing.assert_array_equal(
         forest.predict(X), model.predict(X, validate_features=False)
     )
@@ -457,8 +487,7 @@ def iris_models():
         (StackingClassifier(pair, cv=2), "second model decides"),
         (IsolationForest(n_estimators=2), "depth at which they end"),
         (RandomTreesEmbedding(n_estimators=2), "leaf numbers"),
-        (CalibratedClassifierCV(tree, cv=2), "calibration"),
-        (FixedThresholdClassifier(tree), "decision threshold"),
+        (CalibratedClassifierCV(tree, cv=2), "averages 2 models"),
         (BaggingClassifier(small_forest, n_estimators=2), "members must be single"),
         (LogisticRegression(max_iter=1000), "not one of scikit-learn's tree"),
         (KMeans(2, n_init=1), "not one of scikit-learn's tree"),
@@ -482,18 +511,36 @@ def test_other_models_are_refused_with_reason_and_hint(model, reason):
     [
         DecisionTreeClassifier(),
         RandomForestClassifier(n_estimators=2),
-        ExtraTreesRegressor(n_estimators=2),
-        BaggingRegressor(n_estimators=2),
+        ExtraTreesClassifier(n_estimators=2),
     ],
     ids=describe,
 )
-def test_several_targets_are_refused(model):
+def test_several_labels_at_once_are_refused(model):
     X, y = datasets.bundled("iris")
     model = clone(model).fit(X, np.column_stack([y, y[::-1]]))
     with pytest.raises(
         UnsupportedModelError, match=r"2 targets at once.*\nHint: train"
     ):
         read_model(model)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DecisionTreeRegressor(random_state=0),
+        RandomForestRegressor(n_estimators=5, random_state=0),
+        ExtraTreesRegressor(n_estimators=5, random_state=0),
+        BaggingRegressor(n_estimators=5, random_state=0),
+    ],
+    ids=describe,
+)
+def test_several_targets_of_a_regressor_are_predicted_at_once(model):
+    X, y = datasets.bundled("diabetes")
+    model = clone(model).fit(X, np.column_stack([y, y[::-1], X[:, 0]]))
+    forest = read_model(model)
+    assert forest.n_outputs == 3
+    np.testing.assert_array_equal(forest.predict(X), model.predict(X))
+    np.testing.assert_array_equal(forest.predict(X[:1]), model.predict(X[:1]))
 
 
 def test_a_column_vector_as_target_is_one_target():

@@ -359,7 +359,6 @@ def test_categories_of_a_frame_are_numbers_to_the_forest():
 @pytest.mark.parametrize(
     ("categories", "shown"),
     [
-        (np.array(["red", "green"], dtype=object), "'green'"),
         (np.array([-1, 2]), "-1"),
         (np.array([0.0, 1.5]), "1.5"),
         (np.array([3, 70_000]), "70000"),
@@ -373,6 +372,40 @@ def test_categories_that_are_no_small_whole_numbers_are_refused(categories, show
     message = f"column 'b' has the category {shown}, .* 0 to 65,535.*\nHint: encode"
     with pytest.raises(UnsupportedModelError, match=message):
         read_model(model)
+
+
+@pytest.mark.parametrize("encoded", ["from_dtype", ["b", "c"]])
+def test_texts_and_numbers_as_categories_are_mapped(encoded):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    texts = np.array(["red", "", "green", "ü"], dtype=object)[rng.integers(0, 4, 500)]
+    numbers = np.array([7, 3, 60_000])[rng.integers(0, 3, 500)]
+    frame = pandas.DataFrame(
+        {
+            "a": rng.normal(size=500),
+            "b": pandas.Categorical(texts),
+            "c": pandas.Categorical(numbers),
+        }
+    )
+    frame.loc[::9, "b"] = None
+    y = (texts == "red") ^ (numbers == 3) ^ (frame.a.to_numpy() > 0.5)
+    model = clone(HIST).set_params(categorical_features=encoded, max_iter=4)
+    forest = read_model(model.fit(frame, y))
+    assert forest.categories_ == (None, ("", "green", "red", "ü"), (3, 7, 60_000))
+    other = frame.copy()
+    other["b"] = other.b.cat.set_categories(["new", "ü", "red", "green", ""])
+    other.loc[::4, "b"] = "new"
+    other["c"] = other.c.cat.set_categories([8, 60_000, 3, 7])
+    other.loc[::5, "c"] = 8
+    other.loc[::11, "c"] = None
+    for rows in (frame, other, frame.astype({"b": object, "c": int})):
+        np.testing.assert_array_equal(
+            forest.decision_function(rows), model.decision_function(rows)
+        )
+    np.testing.assert_array_equal(
+        forest.decision_function(frame.astype(object).to_numpy()),
+        model.decision_function(frame),
+    )
 
 
 def test_a_single_class_is_refused():

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 import datasets
 import reference
-from spinney import UnsupportedModelError, read_model
+from spinney import UnsupportedModelError, load, read_model, save
 from spinney.forest.links import class_probabilities
 from spinney.readers.xgboost import read_xgboost_document, read_xgboost_ubj
 from strategies import random_rows
@@ -58,6 +58,7 @@ def assert_same(forest, model, X):
         np.testing.assert_allclose(forest.predict(X), model.predict(X), rtol=RTOL)
         return
     np.testing.assert_array_equal(forest.predict(X), model.predict(X))
+    np.testing.assert_array_equal(forest.predict_model(X), model.predict(X))
     np.testing.assert_array_equal(forest.classes_, np.arange(len(forest.classes_)))
     np.testing.assert_allclose(
         forest.predict_proba(X), model.predict_proba(X), rtol=RTOL, atol=ATOL
@@ -67,6 +68,8 @@ def assert_same(forest, model, X):
 def assert_same_booster(xgb, forest, booster, X):
     raw = booster.predict(xgb.DMatrix(X, nthread=1), output_margin=True)
     np.testing.assert_array_equal(forest.decision_function(X), raw)
+    predicted = booster.predict(xgb.DMatrix(X, nthread=1))
+    np.testing.assert_allclose(forest.predict_model(X), predicted, rtol=RTOL, atol=ATOL)
 
 
 # ------------------------------------------------------------------ estimators
@@ -554,16 +557,89 @@ def test_odd_numbers_as_categories(categorical):
     assert_same(forest, model, rows)
 
 
-def test_categories_that_xgboost_numbers_itself_are_refused(xgb):
+def version_of(xgb):
+    return tuple(map(int, xgb.__version__.split(".")[:2]))
+
+
+@pytest.mark.parametrize("onehot", [1, 10])
+@pytest.mark.parametrize("labels", [["d", "b", "", "longer"], [13, -3, 33, 23]])
+def test_categories_are_mapped_as_xgboost_does(xgb, labels, onehot):
+    pandas = pytest.importorskip("pandas")
+    if version_of(xgb) < (3, 1):
+        pytest.skip("the codes are the contract before 3.1")
+    rng = np.random.default_rng(0)
+    code = rng.integers(0, 4, 400)
+    x = pandas.Categorical.from_codes(code, labels)
+    frame = pandas.DataFrame({"z": rng.normal(size=400), "x": x})
+    y = (code % 2 == 0) ^ (frame.z > 0.3)
+    settings = {"enable_categorical": True, "max_cat_to_onehot": onehot, "n_jobs": 1}
+    model = xgb.XGBClassifier(n_estimators=4, **settings).fit(frame, y)
+    forest = read_model(model)
+    assert forest.categories_ == (None, tuple(labels))
+    other = frame.copy()
+    other["x"] = other.x.cat.set_categories(sorted(labels))
+    other.loc[::7, "x"] = None
+    for rows in (frame, other, other[["z", "x"]].astype({"x": x.dtype})):
+        raw = model.predict(rows, output_margin=True)
+        np.testing.assert_array_equal(forest.decision_function(rows), raw)
+    codes = np.column_stack([frame.z, code])
+    np.testing.assert_array_equal(
+        forest.decision_function(codes), model.predict(frame, output_margin=True)
+    )
+    unseen = "new" if isinstance(labels[0], str) else 7
+    other["x"] = other.x.cat.add_categories([unseen])
+    np.testing.assert_array_equal(  # no row has it
+        forest.decision_function(other),
+        forest.decision_function(other.assign(x=other.x.cat.set_categories(labels))),
+    )
+    other.loc[3, "x"] = unseen
+    with pytest.raises(ValueError, match=r"not trained on.*Leave these rows out"):
+        forest.predict(other)
+    loaded = read_xgboost_document(document_of(model))
+    assert loaded.categories_ == forest.categories_
+
+
+def test_names_of_categories_that_xgboost_damages_are_refused(xgb):
+    pandas = pytest.importorskip("pandas")
+    if version_of(xgb) < (3, 1):
+        pytest.skip("the codes are the contract before 3.1")
+    x = pandas.Categorical(np.array(["ä", "ö", "z"])[np.arange(90) % 3])
+    frame = pandas.DataFrame({"x": x, "z": np.arange(90.0)})
+    model = xgb.XGBClassifier(n_estimators=2, enable_categorical=True, n_jobs=1)
+    with pytest.raises(UnsupportedModelError, match=r"beyond ASCII[\s\S]*Hint"):
+        read_model(model.fit(frame, np.arange(90) % 3 == 1))
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"offsets": [0, 2, 1, 4]},
+        {"offsets": [0, 1, 2, 9]},
+        {"offsets": [1, 2, 3, 4]},
+        {"values": [97, 98, 99, 4000]},
+    ],
+)
+def test_damaged_categories_are_refused(xgb, damaged):
+    pandas = pytest.importorskip("pandas")
+    if version_of(xgb) < (3, 1):
+        pytest.skip("the codes are the contract before 3.1")
+    x = pandas.Categorical(np.array(["a", "b", "cd"])[np.arange(90) % 3])
+    frame = pandas.DataFrame({"x": x, "z": np.arange(90.0)})
+    model = xgb.XGBClassifier(n_estimators=2, enable_categorical=True, n_jobs=1)
+    document = document_of(model.fit(frame, np.arange(90) % 3 == 1))
+    kept = document["learner"]["gradient_booster"]["model"]["cats"]
+    kept["enc"][0] |= damaged
+    with pytest.raises(UnsupportedModelError, match="damaged"):
+        read_xgboost_document(document)
+    kept["enc"][0] = {"type": 16, "values": [1, 2, 3]}
+    with pytest.raises(UnsupportedModelError, match="signed integers"):
+        read_xgboost_document(document)
+
+
+def test_categories_that_are_their_own_codes_may_be_numbers(xgb):
     pandas = pytest.importorskip("pandas")
     code = np.random.default_rng(0).integers(0, 4, 200)
-    for labels in (np.array(["a", "b", "c", "d"]), np.array([3, 13, 23, 33])):
-        frame = pandas.DataFrame({"x": pandas.Categorical(labels[code]), "z": code})
-        model = xgb.XGBClassifier(n_estimators=2, enable_categorical=True, n_jobs=1)
-        with pytest.raises(
-            UnsupportedModelError, match=r"column 0[\s\S]*integer codes"
-        ):
-            read_model(model.fit(frame, code > 1))
+    model = xgb.XGBClassifier(n_estimators=2, enable_categorical=True, n_jobs=1)
     frame = pandas.DataFrame({"x": pandas.Categorical(code), "z": code * 0.5})
     model.fit(frame, code > 1)
     forest = read_model(model)
@@ -669,7 +745,7 @@ def test_a_file_of_a_regressor_with_probabilities_is_refused(xgb, tmp_path):
         ({"booster": "gblinear"}, "gblinear.*\n.*gbtree"),
         ({"objective": "binary:hinge"}, "binary:hinge.*\n.*binary:logistic"),
         ({"objective": "count:poisson"}, "classifier with objective='count:poisson'"),
-        ({"missing": -1.0}, r"missing=-1.0.*\n.*NaN"),
+        ({"missing": np.inf}, r"missing=inf.*\n.*NaN"),
         (
             {"objective": "multi:softprob", "num_class": 2},
             "two classes.*\n.*get_booster",
@@ -700,16 +776,68 @@ def test_several_labels_at_once_are_refused(xgb):
         read_model(model)
 
 
-def test_rankers_and_other_objects_are_refused(xgb):
+def test_other_objects_are_refused(xgb):
+    X, _ = datasets.bundled("iris")
+    with pytest.raises(UnsupportedModelError, match="DMatrix"):
+        read_model(xgb.DMatrix(X))
+
+
+@pytest.mark.parametrize("objective", ["rank:ndcg", "rank:pairwise", "rank:map"])
+def test_rankers_score_as_xgboost_does(xgb, objective, tmp_path):
     X, y = datasets.bundled("iris")
-    ranker = xgb.XGBRanker(n_estimators=2, n_jobs=1).fit(
-        X, y, qid=np.zeros(len(X), int)
-    )
-    for thing in (ranker, xgb.DMatrix(X)):
-        with pytest.raises(UnsupportedModelError, match=type(thing).__name__):
-            read_model(thing)
-    with pytest.raises(UnsupportedModelError, match="rank:ndcg"):
-        read_model(ranker.get_booster())
+    y = np.minimum(y, 1)  # grades that every objective takes
+    order = np.random.default_rng(0).permutation(len(X))
+    X, y = X[order], y[order]
+    groups = np.sort(np.arange(len(X)) % 10)
+    ranker = xgb.XGBRanker(n_estimators=5, n_jobs=1, objective=objective)
+    ranker.fit(X, y, qid=groups)
+    forest = read_model(ranker)
+    np.testing.assert_array_equal(forest.predict(X), ranker.predict(X))
+    booster = ranker.get_booster()
+    assert_same_booster(xgb, read_model(booster), booster, X)
+    ranker.save_model(tmp_path / "ranker.json")
+    from_file = read_model(tmp_path / "ranker.json")
+    np.testing.assert_array_equal(from_file.predict(X), ranker.predict(X))
+
+
+@pytest.mark.parametrize("objective", ["survival:cox", "survival:aft"])
+@pytest.mark.parametrize("settings", [{}, {"base_score": 2.5}])
+def test_survival_models_predict_as_xgboost_does(xgb, objective, settings):
+    X, y = datasets.bundled("diabetes")
+    rows = xgb.DMatrix(X, nthread=1)
+    if objective == "survival:cox":
+        rows.set_label(np.where(np.arange(len(y)) % 4 == 0, -y, y))
+    else:
+        rows.set_float_info("label_lower_bound", y)
+        late = np.where(np.arange(len(y)) % 4 == 0, np.inf, y)
+        rows.set_float_info("label_upper_bound", late)
+    settings = settings | {"objective": objective, "nthread": 1, "max_depth": 3}
+    booster = xgb.train(settings, rows, 8)
+    assert_same_booster(xgb, read_model(booster), booster, X)
+
+
+@pytest.mark.parametrize("missing", [-999, 0, 0.1, np.float32(0.1)])
+def test_a_number_that_means_missing_is_missing(xgb, missing, tmp_path):
+    import scipy.sparse as sp
+
+    X, y = datasets.bundled("breast_cancer")
+    rng = np.random.default_rng(0)
+    X = X.copy()
+    X[rng.random(X.shape) < 0.2] = missing
+    X[rng.random(X.shape) < 0.05] = np.nan
+    model = xgb.XGBClassifier(n_estimators=5, missing=missing, n_jobs=1).fit(X, y)
+    forest = read_model(model)
+    for rows in (X, X.astype(F32), X[:0], X[:1]):
+        np.testing.assert_array_equal(
+            forest.decision_function(rows), model.predict(rows, output_margin=True)
+        )
+    ask = forest.predictor()
+    labels = model.predict(X)
+    assert [ask(row) for row in X[:20].astype(F32)] == labels[:20].tolist()
+    sparse = sp.csr_matrix(X)
+    np.testing.assert_array_equal(forest.predict(sparse), model.predict(sparse))
+    save(forest, tmp_path / "forest.spinney")
+    np.testing.assert_array_equal(load(tmp_path / "forest.spinney").predict(X), labels)
 
 
 def test_untrained_models_are_named(xgb):

@@ -221,7 +221,7 @@ def test_hostile_labels_do_nothing(browser, tmp_path):
     labels = np.array([HOSTILE, "b" * 300], dtype=object)
     model = type(forest("breast_cancer"))(21, random_state=0).fit(X, labels[y])
     quick = SequentialVotingClassifier(
-        FrozenEstimator(model), voting="hard", max_disagreement=0.02, random_state=0
+        FrozenEstimator(model), voting="hard", max_disagreement=0.05, random_state=0
     ).fit(X_fit)
     path = tmp_path / "page.html"
     make_report(quick, X_new, labels[y_new]).save(path)

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from spinney.base.comparison import Comparison
 from spinney.base.early_exit_classifier import CountingClassifier
-from spinney.base.estimator import unwrapped
 from spinney.calibration.bounds import Certificate
 from spinney.calibration.promise import KINDS, Promise
 from spinney.errors import FormatError, InvalidArgumentError
@@ -30,6 +29,8 @@ from spinney.persistence.fields import (
     texts_from_arrays,
     texts_to_arrays,
 )
+from spinney.persistence.steps import steps_from_arrays, steps_to_arrays
+from spinney.readers.wrapped import as_pipeline, parted
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
 from spinney.runtime.kernel_arrays import own_copy
@@ -50,14 +51,7 @@ def classifier_to_parts(classifier: BaseEstimator) -> tuple[Settings, Arrays]:
         To be completed by what is special about the classifier.
     """
     check_is_fitted(classifier)
-    model = unwrapped(getattr(classifier, "estimator_", None))
-    if isinstance(model, Pipeline) and len(model) > 1:
-        msg = (
-            "The model is a pipeline, and only its last step can be saved. Give "
-            f"{type(classifier).__name__} the last step, fit it on rows that the steps "
-            "before it have transformed, and keep those steps beside the file."
-        )
-        raise TypeError(msg)
+    steps = parted(getattr(classifier, "estimator_", None)).steps
     forest = getattr(classifier, "forest_", None)
     if not isinstance(forest, Forest):
         msg = (
@@ -71,6 +65,9 @@ def classifier_to_parts(classifier: BaseEstimator) -> tuple[Settings, Arrays]:
     settings["parameters"] = {
         name: _plain(name, value) for name, value in parameters.items()
     }
+    if steps:
+        settings["n_columns"] = int(classifier.n_features_in_)
+        arrays |= steps_to_arrays("steps", as_pipeline(steps))
     if hasattr(classifier, "feature_names_in_"):
         arrays |= texts_to_arrays("columns", tuple(classifier.feature_names_in_))
     if isinstance(classifier, CountingClassifier):
@@ -108,18 +105,23 @@ def classifier_from_parts(
     if set(parameters) != wanted:
         msg = f"its parameters must be {sorted(wanted)}"
         raise FormatError(msg)
+    n_columns, model = forest.n_features, forest
+    if "n_columns" in settings:
+        n_columns = take_setting(settings, "n_columns", int)
+        steps = steps_from_arrays("steps", arrays)
+        model = Pipeline([("steps", steps), ("forest", forest)])
     if "estimator" in names:
-        parameters["estimator"] = FrozenEstimator(forest)
+        parameters["estimator"] = FrozenEstimator(model)
     classifier = kind(**parameters)
     if "estimator" in parameters:
         classifier.estimator_ = parameters["estimator"]
     classifier.forest_ = forest
     classifier.classes_ = forest.classes_
-    classifier.n_features_in_ = forest.n_features
+    classifier.n_features_in_ = n_columns
     columns = texts_from_arrays("columns", arrays)
     if columns is not None:
-        if len(columns) != forest.n_features:
-            msg = f"columns must have {forest.n_features} names, got {len(columns)}"
+        if len(columns) != n_columns:
+            msg = f"columns must have {n_columns} names, got {len(columns)}"
             raise FormatError(msg)
         classifier.feature_names_in_ = np.array(columns, dtype=object)
     if issubclass(kind, CountingClassifier):

@@ -30,12 +30,14 @@ from spinney.calibration.promise import Promise
 from spinney.calibration.row_splits import SHARES, RowParts
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.row_predictors import row_as_table
 from spinney.runtime.scoring import decision_threshold, scoring_forest
 
 
 class CountingClassifier(EnsembleClassifier, ABC):
     """Base of the classifiers that count how many trees each answer has taken."""
 
+    _takes_sparse = True
     max_disagreement: float
     n_jobs: int | None
     certificate_: Certificate | None
@@ -83,11 +85,16 @@ class CountingClassifier(EnsembleClassifier, ABC):
         predictor : callable
             ``predictor(row)`` takes a one-dimensional array of `n_features_in_`
             numbers, float32 or the type that the model compares in, and returns the
-            label. Nothing beyond type and length is checked, which makes it fast.
+            label. Nothing beyond type and length is checked, which makes it fast. A
+            sequence with texts for categories, a dict by the names of the columns, and
+            a data frame of one row are taken, too; for a pipeline that was fitted on a
+            data frame, a row of any of these kinds becomes one.
         """
         check_is_fitted(self)
         if self.forest_ is None or self.has_preprocessing:
-            return lambda row: self.predict(np.asarray(row).reshape(1, -1))[0]
+            names = getattr(self, "feature_names_in_", None)
+            width = int(self.n_features_in_)
+            return lambda row: self.predict(row_as_table(row, width, names))[0]
         return self._row_predictor()
 
     def at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils import (
     Tags,
     _safe_indexing,
@@ -29,7 +28,9 @@ from spinney.errors import (
     UnsupportedModelError,
 )
 from spinney.forest import Forest
+from spinney.forest.sparse import SparseRows, is_sparse
 from spinney.readers import read_model
+from spinney.readers.wrapped import parted, through_steps
 
 if TYPE_CHECKING:
     from spinney.report import Report
@@ -73,6 +74,8 @@ class EnsembleClassifier(
 
     estimator: Any
     forest_: Any
+    # Whether sparse rows may stay sparse until they are evaluated.
+    _takes_sparse = False
 
     def _train_or_unwrap(
         self, X: Any, y: Any = None, hold_out: str | None = "plain"
@@ -103,7 +106,7 @@ class EnsembleClassifier(
             the model that was trained on the other rows does not know the label.
         """
         X, y = self._train(X, y, hold_out)
-        forest = read_model(unwrapped(self.estimator_))
+        forest = read_model(parted(self.estimator_).ensemble)
         if forest.classes_ is None:
             msg = (
                 f"{type(self).__name__} needs a classifier, got a regressor "
@@ -112,7 +115,7 @@ class EnsembleClassifier(
             raise UnsupportedModelError(msg)
         self.forest_ = forest
         self.classes_ = forest.classes_
-        rows = forest.engine.rows(self._preprocessed(X))
+        rows = self._converted(self._preprocessed(X))
         return rows, None if y is None else self._codes(y)
 
     def _train(self, X: Any, y: Any, hold_out: str | None = "plain") -> tuple[Any, Any]:
@@ -154,6 +157,8 @@ class EnsembleClassifier(
         if y is not None:
             y = column_or_1d(y, warn=True)
             assert_all_finite(y, input_name="y")
+        if is_sparse(X) and self._stays_sparse():
+            X = X.tocsr()  # of which rows can be taken
         if self._takes_as_is(X):
             validate_data(self, X, skip_check_array=True)
         else:
@@ -175,7 +180,15 @@ class EnsembleClassifier(
         A pipeline may take texts; the forest itself looks after the columns of a data
         frame, whose names and categories an array has no longer.
         """
-        return isinstance(unwrapped(self.estimator), Pipeline) or hasattr(X, "columns")
+        if is_sparse(X) and self._stays_sparse():
+            return True
+        return bool(parted(self.estimator).steps) or hasattr(X, "columns")
+
+    def _stays_sparse(self) -> bool:
+        """Whether sparse rows may be passed: a model to be trained may not take any."""
+        return self._takes_sparse and (
+            is_trained(self.estimator) or get_tags(self.estimator).input_tags.sparse
+        )
 
     def _rows(self, X: Any) -> NDArray[np.floating]:
         """Return rows to be answered as `forest_` takes them, or say what is wrong."""
@@ -188,7 +201,14 @@ class EnsembleClassifier(
         else:
             finite = not self._takes_missing()
             X = validate_data(self, X, reset=False, ensure_all_finite=finite)
-        return self.forest_.engine.rows(self._preprocessed(X))
+        return self._converted(self._preprocessed(X))
+
+    def _converted(self, X: Any) -> Any:
+        """Return rows as the engine takes them; dense, if they have to be."""
+        rows = self.forest_.engine.rows(X)
+        if isinstance(rows, SparseRows) and not self._takes_sparse:
+            return rows.dense()
+        return rows
 
     def _is_plain(self, X: Any) -> bool:
         """Whether scikit-learn would find nothing to say about rows.
@@ -204,20 +224,17 @@ class EnsembleClassifier(
             and X.shape[1] == self.n_features_in_
             and not hasattr(self, "feature_names_in_")
             and self._takes_missing()
-            and not isinstance(unwrapped(self.estimator), Pipeline)
+            and not parted(self.estimator).steps
         )
 
     def _preprocessed(self, X: Any) -> Any:
         """Return what the steps of a pipeline before the last one make of rows."""
-        if self.has_preprocessing:
-            return unwrapped(self.estimator_)[:-1].transform(X)
-        return X
+        return through_steps(X, parted(self.estimator_).steps)
 
     @property
     def has_preprocessing(self) -> bool:
         """Whether the model is a pipeline that changes rows before the last step."""
-        model = unwrapped(self.estimator_)
-        return isinstance(model, Pipeline) and len(model) > 1
+        return bool(parted(self.estimator_).steps)
 
     def _codes(self, y: NDArray[Any]) -> NDArray[np.intp]:
         """Return labels as indices into `classes_`.
@@ -275,7 +292,7 @@ class EnsembleClassifier(
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
+        tags.input_tags.sparse = self._stays_sparse()
         tags.input_tags.allow_nan = self._takes_missing()
         tags.target_tags.required = not is_trained(self.estimator)
         return tags

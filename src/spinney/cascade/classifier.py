@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from spinney.base.classifier_fields import (
@@ -397,10 +398,24 @@ array-like, default="qwyc"
 
     # ---------------------------------------------------------------- answering
 
-    def decision_function(self, X: Any) -> NDArray[np.floating]:
-        """Return the exact full score of rows that were not decided early.
+    def _has_exact_scores(self) -> bool:
+        """Whether scores may be ranked; the reason why not, as an error."""
+        if self.early_exit == "negative":
+            return True
+        msg = (
+            f"With early_exit={self.early_exit!r}, rows that are decided early have no "
+            "score: they left before it was known, and a rank or an area under a curve "
+            "made of partial scores would be wrong. Use early_exit='negative', which "
+            "scores every row that is not rejected in full, or the decision_function "
+            "of forest_, which evaluates all trees."
+        )
+        raise AttributeError(msg)
 
-        With ``early_exit="negative"``, these are the rows that were not rejected.
+    @available_if(_has_exact_scores)
+    def decision_function(self, X: Any) -> NDArray[np.floating]:
+        """Return the exact full score of rows that were not rejected early.
+
+        There is such a method only with ``early_exit="negative"``.
 
         Parameters
         ----------
@@ -409,27 +424,20 @@ array-like, default="qwyc"
 
         Returns
         -------
-        scores : ndarray of shape (n_rows,) or (n_rows, n_classes)
-            With two classes: the raw score of the whole ensemble less the score from
-            which it is positive; above zero where `predict` says ``classes_[1]``. Rows
-            that were decided early have the smallest score that the ensemble can give,
-            or the largest. With several classes: the raw scores, and for rows decided
-            early the smallest for all classes but the winner.
+        scores : ndarray of shape (n_rows,)
+            The raw score of the whole ensemble less the score from which it is
+            positive; above zero where `predict` says ``classes_[1]``. Rows that were
+            rejected early have the smallest score that the ensemble can give.
         """
         rows = self._rows(X)
         classes, n_evaluated = self._evaluate(rows)
         forest = self.forest_
         threshold = decision_threshold(forest, "soft")
-        low, high = self._engine.score_range()
+        lowest, _ = self._engine.score_range()
         to_the_end = np.flatnonzero(n_evaluated == forest.n_trees)
         raw = forest.engine.raw(rows[to_the_end], self.n_jobs)
-        if len(self.classes_) > 2:
-            scores = np.full((len(rows), forest.n_outputs), low, dtype=raw.dtype)
-            scores[np.arange(len(rows)), classes] = high
-            scores[to_the_end] = raw
-            return scores
         score = raw[:, 0] if raw.shape[1] == 1 else (raw[:, 1] - raw[:, 0]) / 2
-        scores = np.where(classes == 1, high, low).astype(raw.dtype)
+        scores = np.full(len(rows), lowest, dtype=raw.dtype)
         scores[to_the_end] = score - raw.dtype.type(threshold)
         # The threshold itself is positive, and zero is not.
         least = np.finfo(raw.dtype).tiny

@@ -25,6 +25,7 @@ from spinney.cli.models import Trust, is_own_file, load_anything
 from spinney.forest import Forest
 from spinney.persistence.container import MAX_HEADER, parse_json
 from spinney.readers import read_model
+from spinney.readers.wrapped import parted
 
 # Classes and names of columns to print.
 N_NAMES = 6
@@ -74,7 +75,7 @@ def _facts(loaded: Any, path: Path) -> dict[str, Any]:
     """Return all that is to be told, in values that JSON can hold."""
     forest = getattr(loaded, "forest_", None)
     if not isinstance(forest, Forest):
-        forest = read_model(loaded)
+        forest = read_model(parted(loaded).ensemble)
     kind = type(loaded).__name__
     return {
         "file": _file_facts(path),

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 
-from spinney.base.estimator import unwrapped
 from spinney.cli.tables import Table
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
+from spinney.persistence.steps import steps_to_arrays
 from spinney.persistence.store import load
 from spinney.readers import read_model
+from spinney.readers.wrapped import as_pipeline, names_of_steps, parted
 
 Model = Annotated[
     Path,
@@ -109,7 +109,7 @@ def is_own_file(path: str | os.PathLike[str]) -> bool:
 
 
 def load_whole_model(path: str | os.PathLike[str], *, trust: bool) -> Any:
-    """Return the model in a file, unless only a part of it could be saved again.
+    """Return the model in a file, unless it could not be saved again as a whole.
 
     Parameters
     ----------
@@ -119,24 +119,22 @@ def load_whole_model(path: str | os.PathLike[str], *, trust: bool) -> Any:
     Returns
     -------
     model : object
-        What `load_model` returns, but no pipeline of several steps.
+        What `load_model` returns.
 
     Raises
     ------
     UnsupportedModelError
-        If the file holds such a pipeline.
+        If the file holds a pipeline with steps that are not saved without pickle.
     """
     trained = load_model(path, trust=trust)
-    model = unwrapped(trained)
-    if isinstance(model, Pipeline) and len(model) > 1:
-        steps = ", ".join(name for name, _ in model.steps[:-1])
-        msg = (
-            f"{str(path)!r} is a pipeline ({steps}, {model.steps[-1][0]}), and of a "
-            "pipeline only the last step can be written to a file.\nHint: store the "
-            "last step, model[-1], by itself, pass rows as the steps before it return "
-            "them, model[:-1].transform(X), and keep those steps beside the file."
-        )
-        raise UnsupportedModelError(msg)
+    steps, model = parted(trained)
+    if steps:
+        try:
+            steps_to_arrays("steps", as_pipeline(steps))
+        except (TypeError, ValueError) as error:
+            names = ", ".join([*names_of_steps(steps), type(model).__name__])
+            msg = f"{str(path)!r} is a pipeline ({names}). {error}"
+            raise UnsupportedModelError(msg) from error
     return trained
 
 
@@ -175,7 +173,7 @@ def _from_skops(path: str | os.PathLike[str], trust: bool) -> Any:
             model = io.load(path, trusted=unknown)
             if trust or not unknown:
                 return model
-            if not isinstance(model, Pipeline):
+            if not parted(model).steps:
                 return read_model(model)
     except UnsupportedModelError:
         raise
@@ -195,7 +193,7 @@ def _from_skops(path: str | os.PathLike[str], trust: bool) -> Any:
 
 def labelled_rows(
     model: Any, path: str | os.PathLike[str], target: str | None
-) -> tuple[NDArray[np.floating], NDArray[Any]]:
+) -> tuple[Any, NDArray[Any]]:
     """Return the rows and labels of a table, the columns as the model takes them.
 
     Parameters
@@ -209,8 +207,8 @@ def labelled_rows(
 
     Returns
     -------
-    rows : ndarray of shape (n_rows, n_features)
-        Numbers.
+    rows : ndarray or data frame of shape (n_rows, n_features)
+        Numbers; a data frame for a model that has categories or steps before it.
     labels : ndarray of shape (n_rows,)
         Labels.
     """
@@ -273,11 +271,16 @@ def table_for(
     """
     names = getattr(model, "feature_names_in_", None)
     n_features = getattr(model, "n_features_in_", None)
+    # Classifiers of ours have the model inside.
+    ours = getattr(model, "forest_", None) is not None
+    steps, ensemble = parted(getattr(model, "estimator_", None) if ours else model)
+    as_frame = bool(steps) and names is not None
     # The last step of a pipeline takes other columns than the pipeline.
-    if n_features is None or (
-        names is None and not isinstance(unwrapped(model), Pipeline)
-    ):
-        forest = getattr(model, "forest_", None) or read_model(model)
-        names, n_features = forest.feature_names, forest.n_features
+    if not steps:
+        forest = getattr(model, "forest_", None) or read_model(ensemble)
+        as_frame = forest.categories is not None
+        if n_features is None or names is None:
+            names, n_features = forest.feature_names, forest.n_features
+    assert n_features is not None
     names = None if names is None else tuple(map(str, names))
-    return Table(path, target, names, int(n_features), needs_target)
+    return Table(path, target, names, int(n_features), needs_target, as_frame)

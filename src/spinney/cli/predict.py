@@ -14,9 +14,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.console import Console
-from sklearn.pipeline import Pipeline
 
-from spinney.base.estimator import unwrapped
 from spinney.base.wording import percent
 from spinney.cli.answers import ENDINGS, Columns, write_answers
 from spinney.cli.console import (
@@ -34,8 +32,9 @@ from spinney.cli.outputs import check_outputs, check_suffix
 from spinney.cli.tables import Part
 from spinney.forest import Forest
 from spinney.readers import read_model
+from spinney.readers.wrapped import parted, through_steps
 
-Predict = Callable[[NDArray[np.floating]], Columns]
+Predict = Callable[[Any], Columns]
 
 
 @dataclass
@@ -119,7 +118,7 @@ def predict(
             raise ImportError(msg)
         loaded = load_anything(model, trust=trust)
         table = table_for(loaded, data, target, needs_target=False)
-        predict_part, n_trees = _predicting(loaded, n_jobs)
+        predict_part, n_trees = _predicting(loaded, n_jobs, table.as_frame)
         tally = Tally()
         with progress_bar(console, "predicting") as show:
             write_answers(out, _answered(predict_part, table.parts(), tally, show))
@@ -130,29 +129,27 @@ def predict(
         tell_written(console, out)
 
 
-def _predicting(loaded: Any, n_jobs: int | None) -> tuple[Predict, int]:
+def _predicting(loaded: Any, n_jobs: int | None, as_frame: bool) -> tuple[Predict, int]:
     """Return what answers rows, and the number of trees behind it."""
     ours = isinstance(getattr(loaded, "forest_", None), Forest)
-    forest: Forest = loaded.forest_ if ours else read_model(loaded)
+    steps, ensemble = parted(loaded)
+    forest: Forest = loaded.forest_ if ours else read_model(ensemble)
     n_trees = forest.n_trees
     if ours:
         if hasattr(loaded, "n_jobs"):
             loaded.n_jobs = n_jobs
-        # Columns have been chosen by name already, and rows come without names.
-        if hasattr(loaded, "feature_names_in_"):
+        # Columns have been chosen by name already, and arrays come without names.
+        if hasattr(loaded, "feature_names_in_") and not as_frame:
             del loaded.feature_names_in_
-    steps = unwrapped(loaded)
-    steps = steps[:-1] if isinstance(steps, Pipeline) and len(steps) > 1 else None
 
-    def predict_part(rows: NDArray[np.floating]) -> Columns:
+    def predict_part(rows: Any) -> Columns:
         if hasattr(loaded, "predict_counted"):
             labels, n_evaluated = loaded.predict_counted(rows)
             return {"label": labels, "trees_asked": n_evaluated.astype(np.int32)}
         if ours:
             answers = loaded.predict(rows)
         else:
-            given = rows if steps is None else steps.transform(rows)
-            answers = forest.predict(given, n_jobs)
+            answers = forest.predict(through_steps(rows, steps), n_jobs)
         columns = _named(answers, forest)
         columns["trees_asked"] = np.full(len(rows), n_trees, dtype=np.int32)
         if hasattr(loaded, "feature_cost"):

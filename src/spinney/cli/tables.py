@@ -34,15 +34,15 @@ class Part:
 
     Parameters
     ----------
-    rows : ndarray of shape (n_rows, n_features)
-        Numbers; missing ones are NaN.
+    rows : ndarray or data frame of shape (n_rows, n_features)
+        Numbers; missing ones are NaN. A data frame of pandas where it was asked for.
     labels : ndarray of shape (n_rows,) or None
         The target column, if there is one.
     share : float
         How much of the file has been read once these rows are.
     """
 
-    rows: NDArray[np.floating]
+    rows: Any
     labels: NDArray[Any] | None
     share: float
 
@@ -64,6 +64,9 @@ class Table:
         Number of columns that the model takes.
     needs_target : bool
         Whether it is an error if there is no column `target`.
+    as_frame : bool, default=False
+        Whether rows are data frames, whose columns may hold texts. NPZ files hold
+        numbers all the same.
     """
 
     def __init__(
@@ -73,8 +76,10 @@ class Table:
         feature_names: tuple[str, ...] | None,
         n_features: int,
         needs_target: bool = True,
+        as_frame: bool = False,
     ) -> None:
         self.path = Path(path)
+        self.as_frame = as_frame and not self.path.name.lower().endswith(".npz")
         self.target = target
         self._feature_names = feature_names
         self._n_features = n_features
@@ -120,8 +125,15 @@ class Table:
         """
         parts = list(self.parts())
         labels = [part.labels for part in parts if part.labels is not None]
+        rows = [part.rows for part in parts]
+        if isinstance(rows[0], np.ndarray):
+            joined = np.concatenate(rows)
+        else:
+            from pandas import concat
+
+            joined = concat(rows, ignore_index=True)
         return Part(
-            np.concatenate([part.rows for part in parts]),
+            joined,
             np.concatenate(labels) if len(labels) == len(parts) else None,
             1.0,
         )
@@ -330,6 +342,8 @@ class Table:
         if self.target in names:
             names.remove(self.target)
             labels = batch.column(self.target).to_numpy(zero_copy_only=False)
+        if self.as_frame:
+            return Part(_frame(batch, names, self._feature_names), labels, share)
         columns = [_numbers(batch.column(name), name) for name in names]
         return Part(np.column_stack(columns), labels, share)
 
@@ -343,6 +357,31 @@ class Table:
                 f"trained on {self._n_features}.{hint}"
             )
             raise InvalidArgumentError(msg)
+
+
+def _frame(batch: Any, names: list[str], called: tuple[str, ...] | None) -> Any:
+    """Return columns of a record batch as a data frame; an empty text is missing."""
+    import pyarrow as pa
+
+    try:
+        from pandas import DataFrame
+    except ImportError as error:
+        msg = "A model with category columns or steps before it needs pandas here."
+        raise ImportError(msg) from error
+    columns: dict[str, Any] = {}
+    # The names of the model, which may have an underscore for a blank.
+    wanted = names if called is None or len(called) != len(names) else list(called)
+    for name, known_as in zip(names, wanted, strict=True):
+        column = batch.column(name)
+        kind = column.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            values = column.to_numpy(zero_copy_only=False)
+            columns[known_as] = np.where(values == "", None, values)
+        elif pa.types.is_dictionary(kind):
+            columns[known_as] = column.to_pandas()
+        else:
+            columns[known_as] = _numbers(column, name)
+    return DataFrame(columns)
 
 
 def _numbers(column: Any, name: str) -> NDArray[np.floating]:

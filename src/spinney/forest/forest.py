@@ -25,14 +25,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spinney.errors import InvalidForestError, UnsupportedModelError
+from spinney.errors import (
+    InvalidArgumentError,
+    InvalidForestError,
+    UnsupportedModelError,
+)
 from spinney.forest.arrays import ARRAYS, ARRAYS_PER_NODE, as_frozen, frozen
+from spinney.forest.categories import Categories, as_categories
+from spinney.forest.curves import Curve
 from spinney.forest.invariants import check_count, check_forest, tree_depths
 from spinney.forest.links import class_probabilities, exponential, likeliest_classes
 from spinney.forest.nodes import LEAF
 
 if TYPE_CHECKING:
-    from spinney.runtime import Engine, RowPredictor
+    from spinney.runtime import Engine, ProbabilityPredictor, RowPredictor
 
 # More classes than any model has; keeps a forged number from filling the memory.
 MAX_OUTPUTS = 2**20
@@ -83,6 +89,12 @@ class Forest:
         What a number that is no integer means as a category: its integer part, the
         integer below it, or nothing at all (in no set). Numbers that come out
         negative or beyond the last word of a set are in no set.
+    categories : sequence, optional
+        For each column None, or its categories in the order of their codes: what the
+        values of a data frame are replaced by. With the category rule ``"exact"``
+        categories that are numbers stand for themselves.
+    unseen_category : {"missing", "error"}, default="missing"
+        What a value of a data frame means that is not among `categories`.
     tree_output : array of shape (n_trees,), int32, optional
         For ensembles in which a tree adds to one of several outputs: which. The trees
         then have one value per node. Otherwise every tree adds to all outputs.
@@ -101,9 +113,11 @@ class Forest:
         From raw scores to probabilities (or to the prediction of a regressor).
     link_scale : float, default=1.0
         Factor inside the logistic curve.
+    curve : Curve, optional
+        A calibration curve behind the link, for two classes and a single output.
     decision_threshold : float, default=0.0
         With a single output and two classes: the smallest raw score that means the
-        second class.
+        second class. With several outputs the largest wins, and only 0 is accepted.
     decides_by : {"raw", "probability"}, default="raw"
         With several outputs: what the largest is taken of. The two differ only where
         rounding makes two probabilities equal.
@@ -111,6 +125,13 @@ class Forest:
         Type that the library rounds rows to before it compares.
     sum_dtype : {"float32", "float64"}, default="float64"
         Type in which the library adds up the trees.
+    missing_value : float, optional
+        A number that means a missing value, beside NaN.
+    absent : {"zero", "missing"}, default="zero"
+        What an entry of a sparse matrix means that is not stored.
+    model_predicts : {"answer", "probability", "raw"}, default="answer"
+        What the original model's own `predict` returns, for `predict_model`: the same
+        as `predict`, or probabilities, or raw scores.
     feature_names : sequence of str, optional
         Names of the columns.
     source : str, default=""
@@ -137,6 +158,8 @@ class Forest:
     category_offsets: NDArray[np.int64] | None = None
     category_words: NDArray[np.uint32] | None = None
     category_rule: str = "exact"
+    categories: tuple[Categories | None, ...] | None = None
+    unseen_category: str = "missing"
     tree_output: NDArray[np.int32] | None = None
     n_outputs: int = None  # type: ignore[assignment]
     n_node_samples: NDArray[np.float64] | None = None
@@ -145,10 +168,14 @@ class Forest:
     base_added: str = "first"
     link: str = "identity"
     link_scale: float = 1.0
+    curve: Curve | None = None
     decision_threshold: float = 0.0
     decides_by: str = "raw"
     input_dtype: str = "float32"
     sum_dtype: str = "float64"
+    missing_value: float | None = None
+    absent: str = "zero"
+    model_predicts: str = "answer"
     feature_names: tuple[str, ...] | None = None
     source: str = ""
 
@@ -181,6 +208,8 @@ class Forest:
         if self.feature_names is not None:
             put(self, "feature_names", tuple(map(str, self.feature_names)))
         check_forest(self)
+        if self.categories is not None:
+            put(self, "categories", as_categories(self.categories, self.n_features))
         self._complete(tree_depths(self))
 
     def _complete(self, depths: NDArray[np.int64]) -> None:
@@ -214,6 +243,11 @@ class Forest:
     def classes_(self) -> NDArray[Any] | None:
         """Class labels, or None if this is a regressor."""
         return self.classes
+
+    @property
+    def categories_(self) -> tuple[Categories | None, ...] | None:
+        """Categories of each column in the order of their codes; None for numbers."""
+        return self.categories
 
     @property
     def depths(self) -> NDArray[np.int64]:
@@ -262,12 +296,19 @@ class Forest:
         return engine
 
     def predict(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[Any]:
-        """Answer as the original model does.
+        """Answer as the original model does: with labels, if it is a classifier.
+
+        A Booster of LightGBM or XGBoost, and the class ``CatBoost``, return
+        probabilities or raw scores from their own `predict`; for these see
+        `predict_model`.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows. They are rounded to float32 if the original library does so.
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows. They are rounded to float32 if the original library does so. In a
+            data frame of pandas, Polars or Arrow, columns that have `categories_` hold
+            the values themselves; in an array, their codes. Sparse matrices are made
+            dense a block of rows at a time.
         n_jobs : int or None, default=None
             Number of threads; None means one, -1 all cores.
 
@@ -277,6 +318,30 @@ class Forest:
             Class labels, or numbers if this is a regressor.
         """
         return self.answers(self.engine.raw(self.engine.rows(X), n_jobs))
+
+    def predict_model(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[Any]:
+        """Return what the original model's own `predict` returns.
+
+        Parameters
+        ----------
+        X, n_jobs
+            As for `predict`.
+
+        Returns
+        -------
+        answers : ndarray of shape (n_rows,) or (n_rows, n_classes)
+            The same as `predict`, unless the model was a Booster of LightGBM or
+            XGBoost with a classification objective (the probability of the second of
+            two classes, or those of all of several) or of the class ``CatBoost`` (raw
+            scores).
+        """
+        raw = self.engine.raw(self.engine.rows(X), n_jobs)
+        if self.model_predicts == "answer":
+            return self.answers(raw)
+        if self.model_predicts == "probability":
+            both = self.probabilities(raw)
+            return both[:, 1] if self.n_outputs == 1 else both
+        return raw[:, 0] if self.n_outputs == 1 else raw
 
     def answers(self, raw: NDArray[np.floating]) -> NDArray[Any]:
         """Return what the original model answers with these raw scores.
@@ -352,6 +417,11 @@ class Forest:
         """
         if len(self.classes) == 1:  # type: ignore[arg-type]
             return raw
+        if self.curve is not None:
+            before = raw
+            if self.curve.of == "probability":
+                before = class_probabilities(raw, self.link, self.link_scale)
+            return self.curve.probabilities(before[:, -1])
         return class_probabilities(raw, self.link, self.link_scale)
 
     def decision_function(
@@ -426,18 +496,33 @@ class Forest:
         """
         return self.engine.leaves(self.engine.rows(X), n_jobs)
 
-    def predictor(self) -> RowPredictor:
+    def predictor(self, kind: str = "label") -> RowPredictor | ProbabilityPredictor:
         """Return a thin callable that answers one row at a time, for serving.
+
+        Parameters
+        ----------
+        kind : {"label", "proba"}, default="label"
+            What it returns: the label (the number of a regressor), or the
+            probabilities of the classes.
 
         Returns
         -------
         predictor : callable
             ``predictor(row)`` takes a one-dimensional, contiguous array of
-            `n_features` numbers of type `input_dtype` (float32 is always accepted)
-            and returns the label, or the number of a regressor. Nothing beyond type
-            and length is checked, which is what makes it fast.
+            `n_features` numbers of type `input_dtype` (float32 is always accepted).
+            Nothing beyond type and length is checked, which is what makes it fast. A
+            sequence with texts for categories, a dict by the names of the columns, and
+            a data frame of one row are taken, too, the slow way.
         """
-        return self.engine.predictor()
+        if kind == "label":
+            return self.engine.predictor()
+        if kind != "proba":
+            msg = f"kind must be 'label' or 'proba', got {kind!r}."
+            raise InvalidArgumentError(msg)
+        if self.classes is None:
+            msg = "This forest is a regressor and has no classes. Use kind='label'."
+            raise TypeError(msg)
+        return self.engine.probability_predictor()
 
     # ---------------------------------------------------------------- parts
 

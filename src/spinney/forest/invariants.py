@@ -31,6 +31,9 @@ CHOICES = {
     "decides_by": ("raw", "probability"),
     "input_dtype": ("float32", "float64"),
     "sum_dtype": ("float32", "float64"),
+    "unseen_category": ("missing", "error"),
+    "absent": ("zero", "missing"),
+    "model_predicts": ("answer", "probability", "raw"),
 }
 
 
@@ -75,6 +78,8 @@ def _check_settings(forest: Forest) -> None:
     for name in ("link_scale", "decision_threshold"):
         if not np.isfinite(getattr(forest, name)):
             _refuse(f"{name} must be finite, got {getattr(forest, name)}.")
+    if forest.missing_value is not None and not np.isfinite(forest.missing_value):
+        _refuse(f"missing_value must be finite, got {forest.missing_value}.")
     names = forest.feature_names
     if names is not None and len(names) != forest.n_features:
         _refuse(
@@ -199,6 +204,10 @@ def _check_categories(forest: Forest) -> None:
     _refuse_node(forest, wrong, "a leaf cannot have a category set", chosen)
 
 
+def _n_classes(forest: Forest) -> int:
+    return 0 if forest.classes is None else len(forest.classes)
+
+
 def _check_outputs(forest: Forest) -> None:
     n_values = forest.value.shape[1]
     if forest.tree_output is None:
@@ -225,11 +234,23 @@ def _check_outputs(forest: Forest) -> None:
                 f"tree {tree}: tree_output must be between 0 and "
                 f"{forest.n_outputs - 1}, got {int(forest.tree_output[tree])}."
             )
+    if forest.curve is not None and (forest.n_outputs, _n_classes(forest)) != (1, 2):
+        _refuse("a calibration curve needs two classes and a single output.")
+    if forest.n_outputs > 1 and forest.decision_threshold != 0:
+        _refuse(
+            f"decision_threshold is for a single output, and this forest has "
+            f"{forest.n_outputs}, of which the largest wins; got "
+            f"{forest.decision_threshold}. With two classes that are averaged, keep "
+            "the second alone: replace(value=forest.value[:, 1:], n_outputs=1, "
+            "base_score=0.0, decision_threshold=...)."
+        )
     if not np.isfinite(forest.base_score).all():
         _refuse(f"base_score must be finite, got {forest.base_score.tolist()}.")
     if forest.aggregation != "sum" and forest.base_score.any():
         _refuse(f"a {forest.aggregation} has no base score, got {forest.base_score}.")
     if forest.classes is None:
+        if forest.model_predicts == "probability":
+            _refuse("a model that predicts probabilities needs classes, got none.")
         if forest.aggregation == "vote":
             _refuse("a vote needs classes, got none.")
         if forest.link not in ("identity", "exp"):

@@ -88,6 +88,11 @@ def as_rows(X: Any, n_features: int, dtype: np.dtype) -> NDArray[np.floating]:
         return np.require(rows, dtype=wanted, requirements=["C", "A"])
 
 
+def is_plain_array(X: Any) -> bool:
+    """Whether `X` is an array of numbers."""
+    return type(X) is np.ndarray and X.dtype.kind in "fiub"
+
+
 def refuse_shuffled_columns(X: Any, feature_names: tuple[str, ...] | None) -> None:
     """Raise if a data frame has the columns of the model, but in another order.
 
@@ -115,7 +120,7 @@ def _refuse_hidden_values(X: Any) -> None:
     """Raise for containers whose values NumPy would read as something else."""
     if hasattr(X, "tocsr"):
         msg = (
-            "X is a sparse matrix, and spinney reads dense rows only. "
+            "X is a sparse matrix, and dense rows are needed here. "
             "Pass X.toarray(), a block of rows at a time if it is large."
         )
         raise TypeError(msg)
@@ -131,9 +136,9 @@ def _refuse_hidden_values(X: Any) -> None:
             if str(kind) == "category":
                 msg = (
                     f"X must hold real numbers, but column {name!r} is of dtype "
-                    "category. Pass the numbers that the model was trained on: the "
-                    "category values for scikit-learn, their codes for LightGBM and "
-                    "XGBoost."
+                    "category, and the model does not tell what its categories are. "
+                    "Pass the numbers that it was trained on: the category values for "
+                    "scikit-learn, their codes for LightGBM and XGBoost (before 3.1)."
                 )
                 raise TypeError(msg)
 

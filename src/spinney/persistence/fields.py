@@ -16,13 +16,29 @@ from numpy.typing import DTypeLike, NDArray
 
 from spinney.errors import FormatError
 from spinney.forest import ARRAYS, Forest
+from spinney.forest.curves import Curve
 from spinney.forest.invariants import CHOICES
 from spinney.persistence.container import CODES, Arrays, Settings
 
 # NumPy stores all labels at the width of the longest, and limits that width.
 LONGEST_LABEL = 2**20
 
-_CHOICES = sorted(CHOICES)
+# Settings that came later: left out where they say what was always the case.
+_LATER = {
+    "absent": "zero",
+    "model_predicts": "answer",
+    "unseen_category": "missing",
+}
+# What categories may be, by the name in a file, and the largest number of columns that
+# may have some: a forged number must not fill the memory.
+CATEGORY_TYPES = {
+    "str": np.uint8,
+    "int": np.int64,
+    "float": np.float64,
+    "bool": np.bool_,
+}
+LARGEST_TABLE = 2**20
+_CHOICES = sorted(set(CHOICES) - set(_LATER))
 _OPTIONAL = (
     "category_offsets",
     "category_set",
@@ -90,6 +106,11 @@ def forest_to_parts(forest: Forest) -> tuple[Settings, Arrays]:
         "n_outputs": int(forest.n_outputs),
         "source": forest.source,
     }
+    for name, usual in _LATER.items():
+        if getattr(forest, name) != usual:
+            settings[name] = getattr(forest, name)
+    if forest.missing_value is not None:
+        settings["missing_value"] = float(forest.missing_value)
     arrays: Arrays = {"base_score": forest.base_score}
     for name in ARRAYS:
         if getattr(forest, name) is not None:
@@ -98,7 +119,57 @@ def forest_to_parts(forest: Forest) -> tuple[Settings, Arrays]:
         arrays |= labels_to_arrays("classes", forest.classes)
     if forest.feature_names is not None:
         arrays |= texts_to_arrays("feature_names", forest.feature_names)
+    if forest.curve is not None:
+        settings["curve"] = {"kind": forest.curve.kind, "of": forest.curve.of}
+        arrays |= {"curve_x": forest.curve.x, "curve_y": forest.curve.y}
+    if forest.categories is not None:
+        settings["categories"] = [
+            [column, type(values[0]).__name__ if values else "str"]
+            for column, values in enumerate(forest.categories)
+            if values is not None
+        ]
+        for column, values in enumerate(forest.categories):
+            if values is not None:
+                arrays |= _categories_to_arrays(f"categories_{column}", values)
     return settings, arrays
+
+
+def _categories_to_arrays(name: str, values: tuple[Any, ...]) -> Arrays:
+    if not values or isinstance(values[0], str):
+        return texts_to_arrays(name, values)
+    if isinstance(values[0], int) and not isinstance(values[0], bool):
+        try:
+            return {name: np.array(values, dtype=np.int64)}
+        except OverflowError as error:
+            msg = f"{name} must fit into 64 bits to be saved."
+            raise ValueError(msg) from error
+    return {name: np.array(values)}
+
+
+def _take_categories(
+    settings: Settings, arrays: Arrays, n_features: int
+) -> list[tuple[Any, ...] | None]:
+    """Take the categories of all columns out of settings and arrays."""
+    made: list[tuple[Any, ...] | None] = [None] * min(n_features, LARGEST_TABLE)
+    for entry in take_setting(settings, "categories", list):
+        if not isinstance(entry, list) or [type(part) for part in entry] != [int, str]:
+            msg = "categories must be pairs of a column and a type"
+            raise FormatError(msg)
+        column, kind = entry
+        if not 0 <= column < len(made) or kind not in CATEGORY_TYPES:
+            msg = f"categories name column {column} of type {kind!r}"
+            raise FormatError(msg)
+        name = f"categories_{column}"
+        if kind == "str":
+            made[column] = texts_from_arrays(name, arrays)
+        else:
+            made[column] = tuple(
+                take_array(arrays, name, CATEGORY_TYPES[kind], 1).tolist()
+            )
+        if made[column] is None:
+            msg = f"the array {name + '_ends'!r} is missing"
+            raise FormatError(msg)
+    return made
 
 
 def forest_from_parts(settings: Settings, arrays: Arrays) -> Forest:
@@ -110,6 +181,13 @@ def forest_from_parts(settings: Settings, arrays: Arrays) -> Forest:
         parts[name] = take_setting(settings, name, float)
     for name in ("n_features", "n_outputs"):
         parts[name] = take_setting(settings, name, int)
+    if parts["n_outputs"] > 1:
+        # Some files have one here all the same; it never had any effect.
+        parts["decision_threshold"] = 0.0
+    for name in set(_LATER) & set(settings):
+        parts[name] = take_setting(settings, name, str)
+    if "missing_value" in settings:
+        parts["missing_value"] = take_setting(settings, "missing_value", float)
     parts["source"] = take_setting(settings, "source", str)
     for name, dtype in ARRAYS.items():
         if name in arrays or name not in _OPTIONAL:
@@ -123,6 +201,16 @@ def forest_from_parts(settings: Settings, arrays: Arrays) -> Forest:
         )
         raise FormatError(msg)
     parts["classes"] = labels_from_arrays("classes", arrays)
+    if "curve" in settings:
+        curve = take_setting(settings, "curve", dict)
+        kind, of = (take_setting(curve, name, str) for name in ("kind", "of"))
+        narrow = "curve_x" in arrays and arrays["curve_x"].dtype == np.float32
+        number = np.float32 if narrow else np.float64
+        x, y = (take_array(arrays, f"curve_{name}", number, 1) for name in "xy")
+        parts["curve"] = Curve(kind, of, x, y)
+        refuse_leftovers(curve, {})
+    if "categories" in settings:
+        parts["categories"] = _take_categories(settings, arrays, parts["n_features"])
     parts["feature_names"] = texts_from_arrays("feature_names", arrays)
     return Forest(**parts)
 

@@ -56,8 +56,9 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     obj : Forest or fitted classifier of spinney
-        What to save. Of a classifier whose model is a pipeline, or an ensemble of
-        other things than trees, only the trees could be saved; it is refused.
+        What to save. Of a pipeline the steps before the model are saved, too, if they
+        are of the usual kinds (scalers, imputers, encoders, selections of columns).
+        Other steps, and ensembles of other things than trees, are refused.
     path : str or path
         Where. A file that is already there is replaced in one step: after a crash it
         is either the old one or the new one, whole, and forests loaded from the old

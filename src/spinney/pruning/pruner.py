@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
-from spinney.base.estimator import EnsembleClassifier, is_trained, unwrapped
+from spinney.base.estimator import EnsembleClassifier, is_trained
 from spinney.base.parameters import check_choice
 from spinney.base.progress import progress_for
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
@@ -37,6 +37,7 @@ from spinney.pruning.pruner_fields import (
     take_purchases,
 )
 from spinney.readers import read_model
+from spinney.readers.wrapped import parted
 
 SOLVERS = ("mincut", "lp", "dantzig_wolfe")
 ERROR_ROWS = ("given", "out_of_bag")
@@ -205,7 +206,8 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         leaves = forest.engine.leaves(rows, self.n_jobs)
         counted = NO_FLAGS
         if self.error_rows == "out_of_bag":
-            counted = out_of_bag_rows(unwrapped(self.estimator_), forest, leaves)
+            model = parted(self.estimator_).ensemble
+            counted = out_of_bag_rows(model, forest, leaves)
             weighs = weights > 0.0
             counted, leaves = counted[weighs], leaves[weighs]
             codes, weights = codes[weighs], weights[weighs]
@@ -286,11 +288,11 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
                 _safe_indexing(X, trained_on), y[trained_on], **given
             )
             X, y, weights = _safe_indexing(X, left), y[left], weights[left]
-        forest = read_model(unwrapped(self.estimator_))
+        forest = read_model(parted(self.estimator_).ensemble)
         _check_forest(forest, type(self).__name__)
         self.full_forest_ = self.forest_ = forest
         self.classes_: Any = forest.classes_
-        rows = forest.engine.rows(self._preprocessed(X))
+        rows = self._converted(self._preprocessed(X))
         return rows, self._codes(y).astype(np.int64), weights
 
     def _checked_purchases(self) -> Purchases:

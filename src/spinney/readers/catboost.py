@@ -75,7 +75,7 @@ def read_catboost(model: Any) -> Forest:
         Answers as the model does. The class ``CatBoost`` returns raw scores from
         ``predict``, whatever the loss; its forest answers as a classifier or
         regressor of that loss would, and gives the raw scores from
-        ``decision_function``.
+        `Forest.predict_model`.
 
     Raises
     ------
@@ -84,7 +84,13 @@ def read_catboost(model: Any) -> Forest:
     sklearn.exceptions.NotFittedError
         If the model has not been trained.
     """
-    from catboost import CatBoost, CatBoostError
+    from catboost import (
+        CatBoost,
+        CatBoostClassifier,
+        CatBoostError,
+        CatBoostRanker,
+        CatBoostRegressor,
+    )
 
     if not isinstance(model, CatBoost):
         msg = (
@@ -107,7 +113,11 @@ def read_catboost(model: Any) -> Forest:
             )
             raise UnsupportedModelError(msg) from error
         document = json.loads(path.read_text(encoding="utf-8"))
-    return read_catboost_document(document)
+    forest = read_catboost_document(document)
+    answers = (CatBoostClassifier, CatBoostRegressor, CatBoostRanker)
+    return (
+        forest if isinstance(model, answers) else forest.replace(model_predicts="raw")
+    )
 
 
 def read_catboost_binary(path: str | os.PathLike[str]) -> Forest:
@@ -148,7 +158,7 @@ def read_catboost_binary(path: str | os.PathLike[str]) -> Forest:
             f"it: {error}\nHint: save the model again."
         )
         raise UnsupportedModelError(msg) from error
-    return read_catboost(model)
+    return read_catboost(model).replace(model_predicts="answer")
 
 
 def read_catboost_document(document: dict[str, Any]) -> Forest:

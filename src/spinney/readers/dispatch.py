@@ -48,9 +48,10 @@ def read_model(model: Any) -> Forest:
         `FeatureCostPruner` or `BudgetedForestClassifier`, or the path of a model file
         of LightGBM, XGBoost or CatBoost. What kind of model it is follows from
         the module its class comes from; only the library it belongs to is used. A
-        :class:`~sklearn.frozen.FrozenEstimator` is looked through. Of a fitted
-        :class:`~sklearn.pipeline.Pipeline` the last step is read: the forest then
-        takes rows as ``pipeline[:-1].transform`` returns them.
+        :class:`~sklearn.frozen.FrozenEstimator` is looked through. A
+        :class:`~sklearn.pipeline.Pipeline` that changes rows before its model sees
+        them is refused, since a forest is the trees alone: `spinney.accelerate` and
+        the classifiers apply its steps.
 
     Returns
     -------
@@ -64,6 +65,12 @@ def read_model(model: Any) -> Forest:
         If the model cannot be read exactly; nothing is read approximately.
     sklearn.exceptions.NotFittedError
         If the model has not been trained.
+
+    Notes
+    -----
+    `Forest.predict` returns labels for every classifier. The `predict` of some models
+    returns something else: probabilities from a Booster of LightGBM or XGBoost, raw
+    scores from the class ``CatBoost``. `Forest.predict_model` returns what they do.
 
     Examples
     --------

@@ -13,6 +13,9 @@ their digits. What was found out about the format and about LightGBM's arithmeti
   nothing (NaN is then read as zero), zero and NaN, or NaN alone.
 - Categories are cut off to integers (-0.5 is category 0). NaN and negative numbers are
   in no set.
+- Category columns of a pandas frame are replaced by codes before each prediction, by
+  the values of training, which stand behind the trees (``pandas_categorical``). A value
+  that is not among them becomes NaN, and so does a missing one.
 - ``internal_value`` is on the scale of the leaves: shrinkage and the average that the
   first tree starts from are in it. It has six digits only, and it stays behind where
   LightGBM changes leaf values after growing (the objectives in `RENEWED`, ``refit``).
@@ -83,8 +86,7 @@ def read_lightgbm(model: Any) -> Forest:
     -------
     forest : Forest
         A Booster with a classification objective becomes a classifier with the classes
-        0, 1, ...: what ``Booster.predict`` returns is then `Forest.predict_proba` (its
-        second column, for two classes).
+        0, 1, ...: what ``Booster.predict`` returns is then `Forest.predict_model`.
 
     Raises
     ------
@@ -169,7 +171,7 @@ def _read_estimator(model: Any, is_classifier: bool) -> Forest:
             f"num_class={len(forest.classes)}.\nHint: train without num_class."
         )
         raise UnsupportedModelError(msg)
-    return forest.replace(classes=labels)
+    return forest.replace(classes=labels, model_predicts="answer")
 
 
 def _read_booster(booster: Any, source: str) -> Forest:
@@ -194,6 +196,7 @@ def _forest(model: ModelText, source: str) -> Forest:
             feature_names=tuple(model.feature_names),
             aggregation="mean" if model.averaged else "sum",
             input_dtype="float64",
+            categories=_categories(model),
             source=source,
         )
     except InvalidForestError as error:
@@ -209,6 +212,14 @@ def _forest(model: ModelText, source: str) -> Forest:
         None if rows is None else np.maximum(rows, 1.0),
     )
     return forest.replace(value=means.value)
+
+
+def _categories(model: ModelText) -> tuple[tuple[Any, ...] | None, ...] | None:
+    """Return the categories of every column, None if no column has any."""
+    if not model.categories:
+        return None
+    given = [model.categories.get(column) for column in range(model.n_features)]
+    return tuple(None if values is None else tuple(values) for values in given)
 
 
 def _outputs(model: ModelText) -> dict[str, Any]:
@@ -236,6 +247,7 @@ def _outputs(model: ModelText) -> dict[str, Any]:
     if several != (model.n_outputs > 1):
         refuse_damaged(f"objective {name!r} cannot have {model.n_outputs} outputs")
     parts["classes"] = np.arange(max(model.n_outputs, 2))
+    parts["model_predicts"] = "probability"
     if "sigmoid" in model.options:
         scale = float(numbers(model.options, "sigmoid", 1, float)[0])
         if not 0 < scale < math.inf:

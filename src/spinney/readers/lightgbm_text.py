@@ -8,6 +8,7 @@ they are read from.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
@@ -39,6 +40,9 @@ class ModelText(NamedTuple):
     n_leaves: NDArray[np.int64]  # per tree, as the next one
     n_category_sets: NDArray[np.int64]
     trees: dict[str, NDArray[Any]]
+    categories: dict[
+        int, list[Any]
+    ]  # by column: its values in the order of their codes
 
 
 def refuse_damaged(what: str, cause: Exception | None = None) -> NoReturn:
@@ -95,7 +99,7 @@ def parse_text(text: str) -> ModelText:
         refuse_damaged(f"{len(sizes)} trees cannot serve {n_outputs} outputs")
 
     parsed, tail = _split_trees("Tree=" + trees, sizes.tolist())
-    _check_tail(tail)
+    categories = _categories(tail, names)
     objective, *words = header.get("objective", "").split(" ")
     return ModelText(
         n_features=n_features,
@@ -111,6 +115,7 @@ def parse_text(text: str) -> ModelText:
             for name in parsed[0]
             if all(name in tree for tree in parsed)
         },
+        categories=categories,
     )
 
 
@@ -222,26 +227,62 @@ def _parse_categories(
     return {"set_sizes": sizes, "words": words}
 
 
-def _check_tail(tail: str) -> None:
-    """Check what follows the trees: was it cut off, does it recode categories?"""
+def _categories(tail: str, feature_names: list[str]) -> dict[int, list[Any]]:
+    """Return the categories of a data frame that the model was trained on.
+
+    They stand behind the trees, as a list for each category column of the frame. Which
+    columns these were is not said with them: they are those that were declared to be
+    categorical, unless other columns were, too.
+    """
     if "\nparameters:" in tail and "\nend of parameters" not in tail:
         refuse_damaged("it ends inside the parameters")
-    _, found, after = tail.rpartition("\npandas_categorical:")
+    parameters, found, after = tail.rpartition("\npandas_categorical:")
     if not found:
-        return
+        return {}
     try:
         columns = json.loads(after) or []
-        recoded = [list(codes) != list(range(len(codes))) for codes in columns]
-        recoded += [any(isinstance(c, float) for c in codes) for codes in columns]
+        values = [list(codes) for codes in columns]
     except (ValueError, TypeError, RecursionError) as error:
         refuse_damaged("the line 'pandas_categorical' is not valid", error)
+    if not values:
+        return {}
+    declared = _declared(parameters, feature_names)
+    for codes in values:
+        kinds = {type(code) for code in codes}
+        if len(kinds) > 1 or not kinds <= {str, int, float, bool}:
+            msg = (
+                "LightGBM model was trained on a DataFrame with categories of several "
+                f"types in a column ({sorted(kind.__name__ for kind in kinds)}), which "
+                "spinney does not read.\nHint: turn them into texts before training."
+            )
+            raise UnsupportedModelError(msg)
+    if len(declared) == len(values):
+        return dict(zip(declared, values, strict=True))
     # Where the categories are 0, 1, 2, ... in this order, a value is its own code, and
     # values that were not seen in training go right with or without the recoding.
-    if any(recoded):
-        msg = (
-            "LightGBM model was trained on a DataFrame with category columns, whose "
-            "values LightGBM replaces by codes before each prediction; spinney does "
-            "not.\nHint: turn such columns into integer codes (0, 1, 2, ...) first and "
-            "train with categorical_feature."
-        )
-        raise UnsupportedModelError(msg)
+    in_order = all(codes == list(range(len(codes))) for codes in values)
+    if in_order and all(type(code) is int for codes in values for code in codes):
+        return {}
+    msg = (
+        f"LightGBM model was trained on a DataFrame with {len(values)} category "
+        f"columns and {len(declared)} columns declared as categorical, and its text "
+        "does not tell which of them are the same.\nHint: train with "
+        "categorical_feature='auto' and unordered categories, or turn such columns "
+        "into integer codes (0, 1, 2, ...) first."
+    )
+    raise UnsupportedModelError(msg)
+
+
+def _declared(parameters: str, feature_names: list[str]) -> list[int]:
+    """Return the columns that were declared as categorical, in their order."""
+    line = re.search(r"^\[categorical_feature: (.*)\]$", parameters, re.MULTILINE)
+    words = line.group(1) if line else ""
+    if words.startswith("name:"):
+        names = words.removeprefix("name:").split(",")
+        if not set(names) <= set(feature_names):
+            refuse_damaged("'categorical_feature' names a column that is not there")
+        return sorted(feature_names.index(name) for name in names)
+    columns = [int(word) for word in words.split(",") if word.strip().isdigit()]
+    if any(column >= len(feature_names) for column in columns):
+        refuse_damaged("'categorical_feature' names a column that is not there")
+    return sorted(set(columns))

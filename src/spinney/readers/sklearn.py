@@ -20,11 +20,16 @@ from spinney.readers.sklearn_boosting import (
     read_gradient_boosting,
     read_hist_gradient_boosting,
 )
+from spinney.readers.sklearn_thresholds import (
+    read_calibrated,
+    read_moved_threshold,
+)
 from spinney.readers.sklearn_trees import (
     column_names,
     nodes_of_tree,
     values_of_tree,
 )
+from spinney.readers.wrapped import names_of_steps, parted
 
 
 def read_sklearn(model: Any) -> Forest:
@@ -35,8 +40,8 @@ def read_sklearn(model: Any) -> Forest:
     model : estimator
         A decision tree, extra tree, random forest, extra-trees forest, bagging of
         trees, gradient boosting or histogram gradient boosting, classifier or
-        regressor with one target. A ``FrozenEstimator`` is looked through, of a
-        ``Pipeline`` the last step is read, of a parameter search the best estimator.
+        regressor with one target. A ``FrozenEstimator`` is looked through, and so are
+        a parameter search and a ``Pipeline`` that does nothing to rows.
 
     Returns
     -------
@@ -130,7 +135,10 @@ def _mean_of_trees(
     for member, chosen in zip(members, columns, strict=True):
         tree = member.tree_
         nodes = nodes_of_tree(tree, chosen)
-        nodes["value"] = values_of_tree(tree, n_values, name)
+        several = classes is None and tree.n_outputs > 1
+        nodes["value"] = (
+            tree.value[:, :, 0] if several else values_of_tree(tree, n_values, name)
+        )
         known = getattr(member, "classes_", ())
         if classes is not None and len(known) < n_values:
             # A member of a bagging that saw only some of the classes: its own labels
@@ -159,7 +167,7 @@ def _read_inside(model: Any) -> Forest:
 
 
 def _read_last_step(model: Any) -> Forest:
-    """Read the last step of a `Pipeline`."""
+    """Read the last step of a `Pipeline`, if it is all that the pipeline does."""
     from spinney.readers.dispatch import read_model
 
     name, last = model.steps[-1]
@@ -169,7 +177,18 @@ def _read_last_step(model: Any) -> Forest:
             f"{last!r}, not a model.\nHint: put a tree ensemble last."
         )
         raise UnsupportedModelError(msg)
-    return read_model(last)
+    forest = read_model(last)
+    before = names_of_steps(parted(model).steps)
+    if before:
+        msg = (
+            f"{type(model).__name__} cannot be read: rows go through other steps first "
+            f"({', '.join(before)}), and a Forest is the trees alone.\n"
+            "Hint: spinney.accelerate(pipeline, ...) and spinney's classifiers apply "
+            "the steps. For the trees alone, read pipeline[-1] and pass rows as "
+            "pipeline[:-1].transform returns them."
+        )
+        raise UnsupportedModelError(msg)
+    return forest
 
 
 def _read_best(model: Any) -> Forest:
@@ -206,12 +225,15 @@ WRAPPERS: dict[str, Callable[[Any], Forest]] = {
     "FrozenEstimator": _read_inside,
     "Pipeline": _read_last_step,
     "BaseSearchCV": _read_best,
+    "CalibratedClassifierCV": read_calibrated,
+    "BaseThresholdClassifier": read_moved_threshold,
 }
 
 SUPPORTED = (
     "DecisionTree, ExtraTree, RandomForest, ExtraTrees, Bagging (of trees), "
     "GradientBoosting and HistGradientBoosting classifiers and regressors, also inside "
-    "FrozenEstimator, as the last step of a Pipeline, or found by a parameter search"
+    "FrozenEstimator, or found by a parameter search; a Pipeline of other steps and "
+    "one of these is for spinney.accelerate and spinney's classifiers"
 )
 
 _MEMBERS = "read the members one by one, or train a single forest or boosting instead"
@@ -229,14 +251,6 @@ REFUSED = {
     "IsolationForest": (
         "it scores rows by the depth at which they end, not by values of its leaves",
         "spinney is for classifiers and regressors",
-    ),
-    "CalibratedClassifierCV": (
-        "a calibration curve follows the trees",
-        "read the model that it calibrates",
-    ),
-    "BaseThresholdClassifier": (
-        "it moves the decision threshold of another model",
-        "read its estimator_ and compare the probabilities with the threshold",
     ),
     "RandomTreesEmbedding": (
         "it returns leaf numbers, no answers",

@@ -112,7 +112,9 @@ def read_hist_gradient_boosting(model: Any) -> Forest:
     -----
     With categorical columns scikit-learn first maps each category to a code, moves
     these columns to the front, and splits on the codes. Both steps are undone here:
-    the forest takes rows as they are, and its sets hold the categories themselves.
+    the forest takes rows as they are, and its sets hold the categories themselves
+    where these are whole numbers. Texts stay codes, and `Forest.categories_` tells what
+    they stand for. A value that is not among them is missing to scikit-learn.
     """
     require_fitted(model, "_predictors")
     name = type(model).__name__
@@ -123,7 +125,7 @@ def read_hist_gradient_boosting(model: Any) -> Forest:
             "of two.\nHint: its answer is always that class; no model is needed."
         )
         raise UnsupportedModelError(msg)
-    columns, categories = _columns_and_categories(model)
+    columns, categories, known = _columns_and_categories(model)
     parts: list[NodeArrays] = []
     sets: list[NDArray[np.int64]] = []
     for predictor in (tree for round_ in model._predictors for tree in round_):
@@ -131,10 +133,12 @@ def read_hist_gradient_boosting(model: Any) -> Forest:
     settings: dict[str, Any] = {"input_dtype": "float64"}
     if sets:
         settings |= pack_sets(sets, name) | {"category_rule": "exact"}
+    if known:
+        settings["categories"] = [known.get(c) for c in range(model.n_features_in_)]
     else:
         for nodes in parts:
             del nodes["category_set"]
-    if hasattr(model, "classes_"):
+    if len(getattr(model, "classes_", ())) == 2:
         # Above zero, not at zero, means the second class.
         settings["decision_threshold"] = float(np.nextafter(0.0, 1.0))
     return _sum_of_trees(model, parts, model._baseline_prediction.ravel(), **settings)
@@ -142,7 +146,7 @@ def read_hist_gradient_boosting(model: Any) -> Forest:
 
 def _columns_and_categories(
     model: Any,
-) -> tuple[NDArray[np.intp], dict[int, NDArray[np.int64]]]:
+) -> tuple[NDArray[np.intp], dict[int, NDArray[np.int64]], dict[int, list[Any]]]:
     """Return where each column of the trees comes from, and the categories it has.
 
     Returns
@@ -150,33 +154,40 @@ def _columns_and_categories(
     columns : ndarray of shape (n_features,)
         Original column of each column that the trees see.
     categories : dict
-        For each categorical column of the trees: the category that each code means.
+        For each categorical column of the trees: the number that stands for each of
+        scikit-learn's codes in a row, the category itself or, for a text, the code.
+    known : dict
+        For each categorical column of a row: its categories.
     """
     if model.is_categorical_ is None:
-        return np.arange(model.n_features_in_), {}
+        return np.arange(model.n_features_in_), {}, {}
     categorical = np.flatnonzero(model.is_categorical_)
     columns = np.concatenate([categorical, np.flatnonzero(~model.is_categorical_)])
     encoder = model._preprocessor.named_transformers_["encoder"]
     names = column_names(model)
-    categories = {
-        code_column: _category_numbers(
-            known, repr(names[column]) if names else str(column), type(model).__name__
-        )
-        for code_column, (column, known) in enumerate(
-            zip(categorical, encoder.categories_, strict=True)
-        )
-    }
-    return columns, categories
+    categories: dict[int, NDArray[np.int64]] = {}
+    known: dict[int, list[Any]] = {}
+    for place, (column, given) in enumerate(
+        zip(categorical.tolist(), encoder.categories_, strict=True)
+    ):
+        # Missing is always last and never a code.
+        values = [value for value in given if value is not None and value == value]
+        if values and all(isinstance(value, str) for value in values):
+            categories[place] = np.arange(len(values))
+            known[column] = [str(value) for value in values]
+            continue
+        called = repr(names[column]) if names else str(column)
+        numbers = _category_numbers(values, called, type(model).__name__)
+        categories[place], known[column] = numbers, numbers.tolist()
+    return columns, categories, known
 
 
 def _category_numbers(
-    known: NDArray[Any], column: str, model_name: str
+    known: list[Any], column: str, model_name: str
 ) -> NDArray[np.int64]:
     """Return the categories of one column as integers, or refuse them."""
     numbers = []
     for category in known:
-        if category is None or category != category:
-            continue  # missing, always last and never a code
         fits = (
             isinstance(category, (Real, np.bool_))
             and 0 <= float(category) <= MAX_CATEGORY
@@ -185,7 +196,7 @@ def _category_numbers(
             shown = category.item() if isinstance(category, np.generic) else category
             msg = (
                 f"{model_name} cannot be read: column {column} has the category "
-                f"{shown!r}, and categories must be whole numbers from 0 to "
+                f"{shown!r}, and categories must be texts, or whole numbers from 0 to "
                 f"{MAX_CATEGORY:,}.\n"
                 "Hint: encode the column before training, for instance with "
                 "sklearn.preprocessing.OrdinalEncoder as an earlier step of a Pipeline."

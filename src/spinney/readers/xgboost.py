@@ -5,6 +5,9 @@ What XGBoost does, as far as exactness depends on it (checked with 2.1 to 3.2):
 - Rows are rounded to float32. ``x < t`` goes left; NaN goes where the node says.
 - Members of a category set go right. Fractions are cut off; negative numbers, and
   numbers that are no category of the model, are in no set.
+- Since 3.1 a model keeps the categories of the data frame that it was trained on, and
+  values of other frames are looked up there (`xgboost_categories`). Before, the codes
+  of the frame at hand counted, whatever they stood for.
 - Trees are added in order, in float32, onto the base score. That is stored as a
   probability (or as a mean, under a log link) and turned into a raw score by the C
   library's `logf`. Labels and raw scores come out bit for bit.
@@ -18,6 +21,7 @@ What XGBoost does, as far as exactness depends on it (checked with 2.1 to 3.2):
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -27,6 +31,7 @@ from spinney.errors import InvalidForestError, UnsupportedModelError
 from spinney.forest import MAX_OUTPUTS, Forest
 from spinney.readers.fitted import not_fitted
 from spinney.readers.ubjson import decode_ubjson
+from spinney.readers.xgboost_categories import read_categories
 from spinney.readers.xgboost_scores import base_score, decision
 from spinney.readers.xgboost_trees import (
     fill_inner_values,
@@ -42,7 +47,7 @@ def read_xgboost(model: Any) -> Forest:
 
     Parameters
     ----------
-    model : Booster, XGBClassifier, XGBRegressor, XGBRFClassifier or XGBRFRegressor
+    model : Booster, XGBClassifier, XGBRegressor, XGBRanker or their random forest kin
         With ``gbtree`` or ``dart`` trees. After early stopping, estimators answer with
         the trees up to their best iteration, and a Booster with all of them; so does
         what is read from each.
@@ -53,7 +58,7 @@ def read_xgboost(model: Any) -> Forest:
         Answers like ``model.predict``; its `decision_function` like
         ``model.predict(..., output_margin=True)``. A Booster of a two-class or
         softmax objective is read as a classifier whose `predict` returns labels; what
-        ``Booster.predict`` returns is then in `predict_proba`.
+        ``Booster.predict`` returns is then `Forest.predict_model`.
 
     Raises
     ------
@@ -62,7 +67,7 @@ def read_xgboost(model: Any) -> Forest:
     sklearn.exceptions.NotFittedError
         If the model has not been trained.
     """
-    from xgboost import Booster, XGBModel, XGBRanker
+    from xgboost import Booster, XGBModel
     from xgboost.core import XGBoostError
 
     name = type(model).__name__
@@ -72,26 +77,30 @@ def read_xgboost(model: Any) -> Forest:
         except XGBoostError as error:  # it knows of no features yet
             raise not_fitted(model, "xgboost.train") from error
         return _read(decode_ubjson(bytes(content)), "Booster", name)
-    if not isinstance(model, XGBModel) or isinstance(model, XGBRanker):
+    if not isinstance(model, XGBModel):
         msg = (
             f"spinney cannot read a {name} of XGBoost.\nHint: pass a Booster, or an "
-            "XGBClassifier, XGBRegressor, XGBRFClassifier or XGBRFRegressor."
+            "XGBClassifier, XGBRegressor, XGBRanker, XGBRFClassifier or "
+            "XGBRFRegressor."
         )
         raise UnsupportedModelError(msg)
     if not model.__sklearn_is_fitted__():
         raise not_fitted(model)
-    if not (
-        isinstance(model.missing, (float, np.floating)) and np.isnan(model.missing)
-    ):
-        msg = (
-            f"The {name} takes {model.missing!r} for a missing value "
-            f"(missing={model.missing!r}), and spinney only NaN.\nHint: replace that "
-            "value by NaN in the rows, and train with missing=nan."
-        )
-        raise UnsupportedModelError(msg)
     document = decode_ubjson(bytes(model.get_booster().save_raw("ubj")))
     kind = "classifier" if hasattr(model, "n_classes_") else "regressor"
-    return _read(document, kind, name)
+    forest = _read(document, kind, name)
+    # It is compared in float32, and NaN is missing beside it.
+    missing = float(np.float32(model.missing))
+    if math.isnan(missing):
+        return forest
+    if math.isinf(missing):
+        msg = (
+            f"The {name} takes infinity for a missing value (missing={missing!r}), "
+            "which spinney does not read.\nHint: replace that value by NaN in the "
+            "rows, and train with missing=nan."
+        )
+        raise UnsupportedModelError(msg)
+    return forest.replace(missing_value=missing)
 
 
 def read_xgboost_document(document: dict[str, Any]) -> Forest:
@@ -154,7 +163,7 @@ def _read(document: Any, kind: str, name: str) -> Forest:
     n_targets = max(_count(settings, "num_target", 1), 1)
     n_outputs = max(n_classes, n_targets)
     objective = part(part(learner, "objective", dict), "name", str)
-    _refuse_recoded_categories(model)
+    categories = read_categories(model)
     if n_outputs > MAX_OUTPUTS:
         refuse_damaged(f"it claims to have {n_outputs:,} outputs")
     meaning = decision(objective, kind, n_classes, n_targets)
@@ -189,7 +198,10 @@ def _read(document: Any, kind: str, name: str) -> Forest:
         "base_score": base,
         "base_added": "first",
         "category_rule": "floor",
+        "categories": categories,
+        "unseen_category": "missing" if categories is None else "error",
         "input_dtype": "float32",
+        "absent": "missing",
         "sum_dtype": "float32",
         "feature_names": names if isinstance(names, list) and names else None,
         "source": f"XGBoost {name}",
@@ -240,27 +252,6 @@ def _trees_and_weights(
         "Hint: train with booster='gbtree' or 'dart'."
     )
     raise UnsupportedModelError(msg)
-
-
-def _refuse_recoded_categories(model: dict[str, Any]) -> None:
-    """Refuse models that number the categories of a data frame for themselves."""
-    encodings = (
-        model["cats"].get("enc") if isinstance(model.get("cats"), dict) else None
-    )
-    for column, encoding in enumerate(encodings or []):
-        # Texts are stored as bytes, with the offset of each; numbers as they are.
-        values = numbers(encoding, "values", "iufb")
-        plain = "offsets" not in encoding and np.array_equal(
-            values, np.arange(len(values))
-        )
-        if len(values) and not plain:
-            msg = (
-                f"The XGBoost model numbers the categories of column {column} by "
-                "itself (it was trained on a data frame with a categorical column), "
-                "and spinney takes numbers only.\nHint: train on the integer codes "
-                "0, 1, 2, ... of that column, with feature_types=['c', ...]."
-            )
-            raise UnsupportedModelError(msg)
 
 
 def _trees_until_best(

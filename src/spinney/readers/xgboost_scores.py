@@ -20,8 +20,17 @@ IDENTITY_OBJECTIVES = (
     "reg:pseudohubererror",
     "reg:squaredlogerror",
     "reg:quantileerror",
+    "rank:pairwise",
+    "rank:ndcg",
+    "rank:map",
 )
-EXPONENT_OBJECTIVES = ("count:poisson", "reg:gamma", "reg:tweedie")
+EXPONENT_OBJECTIVES = (
+    "count:poisson",
+    "reg:gamma",
+    "reg:tweedie",
+    "survival:cox",
+    "survival:aft",
+)
 TWO_CLASS_OBJECTIVES = ("binary:logistic", "binary:logitraw", "reg:logistic")
 CLASS_OBJECTIVES = ("multi:softprob", "multi:softmax")
 SUPPORTED = (
@@ -77,6 +86,9 @@ def decision(
             "classes": np.arange(2),
             "link": "identity" if raw else "logistic",
             "decision_threshold": smallest_positive_score(positive, np.float32),
+            "model_predicts": (
+                "answer" if kind != "Booster" else "raw" if raw else "probability"
+            ),
         }
     if objective in CLASS_OBJECTIVES:
         if kind == "classifier" and n_classes == 2:
@@ -91,6 +103,9 @@ def decision(
             "classes": np.arange(n_classes),
             "link": "softmax",
             "decides_by": "raw" if by_raw else "probability",
+            "model_predicts": (
+                "answer" if by_raw or kind != "Booster" else "probability"
+            ),
         }
     known = objective in IDENTITY_OBJECTIVES + EXPONENT_OBJECTIVES
     if not known or kind == "classifier":

@@ -198,8 +198,23 @@ def _decisions(report: Mapping[str, Any]) -> Section:
                 "too many for a picture."
             ]
         else:
-            words = ["No row is ever decided before the last tree."]
+            words = [_without_thresholds(report)]
     return Section("decisions", "How rows are decided", words, figures)
+
+
+def _without_thresholds(report: Mapping[str, Any]) -> str:
+    """Return when rows are decided, where no number of theirs decides about it."""
+    word = trees_word(report)
+    n_trees = report["model"]["n_trees"]
+    last = max(at["trees"] for at in report["trees"]["done"])
+    found = report["stopping"]
+    if found is not None and found["all_done_after"] is not None:
+        last = found["all_done_after"]
+    if last == n_trees:
+        return f"No row is ever decided before the last of the {n_trees:,} {word}."
+    if last == 0:
+        return f"Every row gets the same answer, before any of the {n_trees:,} {word}."
+    return f"Every row is decided after {last:,} of {n_trees:,} {word}."
 
 
 def _work(report: Mapping[str, Any]) -> Section:

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.forest import Forest
+from spinney.forest.sparse import SparseRows
 from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
 from spinney.runtime.engine import (
     Engine,
-    RowPredictor,
     in_threads,
     rows_per_block,
     threads_for,
@@ -36,6 +36,7 @@ from spinney.runtime.row_kernels import (
     early_class_of_row,
     settle_rows,
 )
+from spinney.runtime.row_predictors import RowPredictor
 from spinney.runtime.scoring import (
     decision_threshold,
     rounding_tolerance,
@@ -177,6 +178,12 @@ class EarlyExitEngine:
             Number of trees, or of members called.
         """
         ensemble = self.ensemble
+        if isinstance(rows, SparseRows):
+            parts = [self.evaluate(block, n_jobs) for block in rows.blocks()]
+            return (
+                np.concatenate([part[0] for part in parts]),
+                np.concatenate([part[1] for part in parts]),
+            )
         if self.rule.at_once:
             n_rows = _n_rows(rows)
             return np.zeros(n_rows, dtype=np.intp), np.zeros(n_rows, dtype=np.int32)
@@ -349,8 +356,8 @@ class EarlyExitEngine:
         assert isinstance(forest, Forest)
         labels = list(forest.classes_)  # type: ignore[arg-type]
 
-        def answer(row: NDArray[Any]) -> Any:
-            rows = forest.engine.rows(np.asarray(row).reshape(1, -1))
+        def answer(X: Any) -> Any:
+            rows = forest.engine.rows(X)
             return labels[int(self.evaluate(rows)[0][0])]
 
         arguments = {}
@@ -364,9 +371,7 @@ class EarlyExitEngine:
                         *self._exit_arguments,
                         self._start,
                     )
-        return RowPredictor(
-            forest.n_features, labels, early_class_of_row, arguments, answer
-        )
+        return RowPredictor(forest, early_class_of_row, arguments, answer)
 
 
 def _n_rows(rows: Any) -> int:

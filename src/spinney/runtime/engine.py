@@ -20,8 +20,10 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
+from spinney.forest.categories import with_codes
 from spinney.forest.links import CLOSE
-from spinney.forest.rows import as_rows, refuse_shuffled_columns
+from spinney.forest.rows import as_rows, is_plain_array, refuse_shuffled_columns
+from spinney.forest.sparse import SparseRows, as_sparse_rows, is_sparse
 from spinney.runtime.batch_kernels import (
     BLOCK_BYTES,
     BLOCK_ROWS,
@@ -35,9 +37,13 @@ from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.layout import Layout, fits_32_bits, lay_out
 from spinney.runtime.loading import ALL_ROWS
 from spinney.runtime.row_kernels import RowArguments, class_of_row, score_rows
+from spinney.runtime.row_predictors import ProbabilityPredictor, RowPredictor
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
+
+# Converted rows, as `Engine.rows` returns them.
+Rows = NDArray[np.floating] | SparseRows
 
 # Fewer rows than this are not worth handing to a second thread.
 MIN_ROWS_PER_THREAD = 256
@@ -84,17 +90,28 @@ class Engine:
 
     # ---------------------------------------------------------------- preparation
 
-    def rows(self, X: ArrayLike) -> NDArray[np.floating]:
+    def rows(self, X: ArrayLike) -> Any:
         """Return `X` converted: as all else here and the kernels take it.
 
-        This is done once, by the public method that a caller has called.
+        This is done once, by the public method that a caller has called. Sparse rows
+        stay sparse; whatever evaluates them makes them dense a block at a time.
         """
         forest = self.forest
+        if is_sparse(X):
+            dtype = self._input_dtype if self.is_narrow else np.dtype(np.float64)
+            absent = np.nan if forest.absent == "missing" else 0.0
+            return as_sparse_rows(
+                X, forest.n_features, dtype, absent, forest.missing_value
+            )
         if type(X) is not np.ndarray:
             refuse_shuffled_columns(X, forest.feature_names)
+        if forest.categories is not None and not is_plain_array(X):
+            X = with_codes(X, forest)
         rows = as_rows(X, forest.n_features, self._input_dtype)
         if not self.is_narrow:
             rows = rows.astype(np.float64, copy=False)
+        if forest.missing_value is not None:
+            rows = np.where(rows == rows.dtype.type(forest.missing_value), np.nan, rows)
         return read_only(rows)
 
     def layout(self, dtype: type[np.floating], share_leaves: bool = True) -> Layout:
@@ -145,9 +162,7 @@ class Engine:
 
     # ---------------------------------------------------------------- answers
 
-    def raw(
-        self, rows: NDArray[np.floating], n_jobs: int | None = None
-    ) -> NDArray[np.floating]:
+    def raw(self, rows: Rows, n_jobs: int | None = None) -> NDArray[np.floating]:
         """Return the raw scores, base score included.
 
         Parameters
@@ -162,6 +177,8 @@ class Engine:
         raw : ndarray of shape (n_rows, n_outputs)
             In the type in which the original library adds up the trees.
         """
+        if isinstance(rows, SparseRows):
+            return rows.by_block(lambda block: self.raw(block, n_jobs))
         rows = read_only(rows)
         n_threads = threads_for(len(rows), n_jobs)
         if len(rows) < MIN_BLOCK_ROWS:
@@ -196,9 +213,15 @@ class Engine:
         return total
 
     def _value_indices(
-        self, rows: NDArray[np.floating], n_jobs: int | None, share_leaves: bool
+        self, rows: Rows, n_jobs: int | None, share_leaves: bool
     ) -> tuple[NDArray[np.int32], Layout]:
         """Return the leaf value index of every row in every tree, and its layout."""
+        if isinstance(rows, SparseRows):
+            layout = self.layout(rows.dtype.type, share_leaves)
+            found = rows.by_block(
+                lambda block: self._value_indices(block, n_jobs, share_leaves)[0]
+            )
+            return found, layout
         rows = read_only(rows)
         layout = self.layout(rows.dtype.type, share_leaves)
         block = rows_per_block(layout, rows)
@@ -212,25 +235,19 @@ class Engine:
         in_threads(evaluate, len(rows), threads_for(len(rows), n_jobs))
         return value_indices, layout
 
-    def leaves(
-        self, rows: NDArray[np.floating], n_jobs: int | None = None
-    ) -> NDArray[np.int32]:
+    def leaves(self, rows: Rows, n_jobs: int | None = None) -> NDArray[np.int32]:
         """Return the leaf at which each row ends in each tree, as node indices."""
         value_indices, layout = self._value_indices(rows, n_jobs, share_leaves=False)
         return layout.value_node.astype(np.int32)[value_indices]
 
-    def votes(
-        self, rows: NDArray[np.floating], n_jobs: int | None = None
-    ) -> NDArray[np.integer]:
+    def votes(self, rows: Rows, n_jobs: int | None = None) -> NDArray[np.integer]:
         """Return the class index that each tree votes for."""
         value_indices, layout = self._value_indices(rows, n_jobs, share_leaves=True)
         winner = self.forest.value[layout.value_node].argmax(axis=1)
         dtype = np.uint8 if self.forest.n_outputs <= 256 else np.int32
         return winner.astype(dtype)[value_indices]
 
-    def scores(
-        self, rows: NDArray[np.floating], n_jobs: int | None = None
-    ) -> NDArray[np.float64]:
+    def scores(self, rows: Rows, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Return what each tree adds to the raw scores."""
         forest = self.forest
         value_indices, layout = self._value_indices(rows, n_jobs, share_leaves=True)
@@ -259,80 +276,25 @@ class Engine:
             if forest.classes is not None and by_row is not None:
                 arguments[np.dtype(dtype)] = (*by_row, self._ends, *decision)
         return RowPredictor(
-            forest.n_features,
-            [] if forest.classes is None else list(forest.classes),
-            class_of_row,
-            arguments,
-            lambda row: forest.predict(row.reshape(1, -1))[0],
+            forest, class_of_row, arguments, lambda X: forest.predict(X)[0]
         )
+
+    def probability_predictor(self) -> ProbabilityPredictor:
+        """Return a thin callable that returns the probabilities of one row."""
+        arguments = {}
+        for dtype in self.dtypes_of_single_rows():
+            by_row = self.row_arguments(dtype)
+            if by_row is not None:
+                arguments[np.dtype(dtype)] = (*by_row, self._ends)
+        return ProbabilityPredictor(self.forest, self.sum_dtype, score_rows, arguments)
 
     def dtypes_of_single_rows(self) -> list[type[np.floating]]:
         """Return the types of rows for which a thin predictor is made."""
+        if self.forest.missing_value is not None:
+            return []  # rows have to be changed first
         if self.forest.input_dtype == "float64":
             return [np.float32, np.float64]
         return [np.float32]
-
-
-class RowPredictor:
-    """Answers one row at a time, with as little as possible around the kernel.
-
-    Parameters
-    ----------
-    n_features : int
-        Length of a row.
-    labels : list
-        Labels of the classes.
-    kernel : callable
-        Takes a row and arguments, and returns a class index, or -1 if it cannot tell.
-    arguments : dict
-        The arguments for each type of row that the kernel takes.
-    answer : callable
-        Answers all other rows.
-    """
-
-    def __init__(
-        self,
-        n_features: int,
-        labels: list[Any],
-        kernel: Callable[..., int],
-        arguments: dict[np.dtype, tuple[Any, ...]],
-        answer: Callable[[NDArray[Any]], Any],
-    ) -> None:
-        self._shape = (n_features,)
-        self._labels = labels
-        self._kernel = kernel
-        self._arguments = arguments
-        self._answer = answer
-
-    def __call__(self, row: NDArray[np.floating]) -> Any:
-        """Return the label (or the number) for one row.
-
-        Parameters
-        ----------
-        row : ndarray of shape (n_features,)
-            One row: float32, or float64 where the original library compares float64.
-        """
-        try:
-            arguments = self._arguments[row.dtype]
-        except (AttributeError, KeyError):
-            return self._answer_checked(row)
-        if row.shape != self._shape:
-            return self._answer_checked(row)
-        if not row.flags.carray:  # strided or read-only: see `kernel_arrays`
-            row = row.copy()
-        winner = self._kernel(row, *arguments)
-        return self._labels[winner] if winner >= 0 else self._answer_checked(row)
-
-    def _answer_checked(self, row: Any) -> Any:
-        """Answer rows that the quick way does not take, or say what is wrong."""
-        row = np.asarray(row)
-        if row.shape != self._shape:
-            msg = (
-                f"predictor takes one row of {self._shape[0]} numbers, got shape "
-                f"{row.shape}. Use predict for several rows."
-            )
-            raise ValueError(msg)
-        return self._answer(row)
 
 
 def rows_per_block(layout: Layout, rows: NDArray[np.floating]) -> int:

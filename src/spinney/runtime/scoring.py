@@ -102,6 +102,7 @@ def scoring_forest(forest: Forest, voting: str) -> Forest:
         sum_dtype="float64",
         link="identity",
         link_scale=1.0,
+        curve=None,
         decision_threshold=0.0,
         decides_by="raw",
     )

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
@@ -24,7 +23,6 @@ from spinney.base.classifier_fields import (
     take_rule,
 )
 from spinney.base.early_exit_classifier import EarlyExitClassifier
-from spinney.base.estimator import unwrapped
 from spinney.base.parameters import check_choice, check_min_votes
 from spinney.calibration.bounds import check_confidence, check_max_disagreement
 from spinney.calibration.fitted_rule import FittedRule, evaluates_all
@@ -34,6 +32,7 @@ from spinney.calibration.row_splits import SHARES, split_by_use
 from spinney.errors import FormatError, InvalidArgumentError
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_setting
+from spinney.readers.wrapped import parted
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
 from spinney.sequential.called_voters import CalledVoters
@@ -277,12 +276,11 @@ class SequentialVotingClassifier(EarlyExitClassifier):
 
     def _read_voters(self, X: Any) -> Any:
         """Set the voters; return the rows in the type that they expect."""
-        model = unwrapped(self.estimator_)
-        self._voters = voters_of(model)
+        self._voters = voters_of(parted(self.estimator_).ensemble)
         self.classes_ = self._voters.classes
         self.forest_ = None
         if isinstance(self._voters, CalledVoters):
-            return X
+            return self._preprocessed(X)
         self.forest_ = self._voters.forest
         return self.forest_.engine.rows(self._preprocessed(X))
 
@@ -310,9 +308,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         rng: np.random.RandomState,
     ) -> Problem:
         """Return what is to be solved, with the rows in the form it needs."""
-        model = unwrapped(self.estimator_)
-        if isinstance(model, Pipeline):
-            model = unwrapped(model[-1])
+        model = parted(self.estimator_).ensemble
         posed = ProblemMaker(
             self._voters,
             self.voting_,
@@ -445,7 +441,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
             return super()._rows(X)
         if self._takes_as_is(X):
             validate_data(self, X, reset=False, skip_check_array=True)
-            return X
+            return self._preprocessed(X)
         finite = not self._takes_missing()
         return validate_data(self, X, reset=False, ensure_all_finite=finite)
 

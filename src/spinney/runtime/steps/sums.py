@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import UnsupportedModelError
 from spinney.forest import Forest
-from spinney.forest.links import CLOSE, class_probabilities
+from spinney.forest.links import CLOSE
 
 # No sum exceeds 2 to this power, so that the difference of two fits into 64 bits.
 SUM_BITS = 61
@@ -91,7 +91,7 @@ class ClassSums:
         """Return class probabilities from raw scores, as the forest makes them."""
         if self.n_classes == 1:
             return raw
-        return class_probabilities(raw, self.forest.link, self.forest.link_scale)
+        return self.forest.probabilities(raw)
 
     def close_calls(self, totals: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return the rows whose winner is too close to be surely that of the forest."""

@@ -1,0 +1,343 @@
+"""Steps before a model (scalers, imputers, encoders) taken apart for a file.
+
+A step is stored as the name of its class, one of those in `CLASSES`, and what fitting
+has left on it: numbers, texts, arrays, lists of these, and other steps. Nothing else is
+stored and nothing else is made: loading runs no code but that of these classes. The
+loaded step *is* one of scikit-learn, so it transforms rows to the same last bit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import reprlib
+import warnings
+from collections import UserList
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from spinney.errors import FormatError, SpinneyWarning
+from spinney.persistence.container import CODES, Arrays
+
+CLASSES = {
+    "sklearn.compose": ("ColumnTransformer",),
+    "sklearn.feature_selection": ("VarianceThreshold",),
+    "sklearn.impute": ("MissingIndicator", "SimpleImputer"),
+    "sklearn.pipeline": ("FeatureUnion", "Pipeline"),
+    "sklearn.preprocessing": (
+        "Binarizer",
+        "FunctionTransformer",
+        "KBinsDiscretizer",
+        "LabelBinarizer",
+        "LabelEncoder",
+        "MaxAbsScaler",
+        "MinMaxScaler",
+        "Normalizer",
+        "OneHotEncoder",
+        "OrdinalEncoder",
+        "PolynomialFeatures",
+        "PowerTransformer",
+        "QuantileTransformer",
+        "RobustScaler",
+        "StandardScaler",
+        "TargetEncoder",
+    ),
+}
+MODULE_OF = {name: module for module, names in CLASSES.items() for name in names}
+
+# Names of NumPy types that a parameter such as `dtype` may be.
+TYPES = (
+    "bool",
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "object",
+    "uint8",
+)
+TEXT_TYPE = re.compile(r"str([0-9]{1,9})")  # in bits, 32 for each letter
+# Deeper than any pipeline of pipelines.
+MAX_DEPTH = 60
+
+
+def steps_to_arrays(name: str, steps: Any) -> Arrays:
+    """Return a fitted transformer as arrays.
+
+    Parameters
+    ----------
+    name : str
+        Beginning of the names of the arrays.
+    steps : transformer
+        Fitted, with whatever is inside it.
+
+    Raises
+    ------
+    TypeError
+        If it, or something inside it, is of a kind that is not known here.
+    """
+    from sklearn import __version__
+
+    writer = _Writer(name)
+    document = {"sklearn": __version__, "steps": writer.encoded(steps)}
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    try:
+        content = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        msg = f"The steps before the model hold a text that is not Unicode: {error}."
+        raise ValueError(msg) from error
+    return {f"{name}_json": np.frombuffer(content, dtype=np.uint8)} | writer.arrays
+
+
+def steps_from_arrays(name: str, arrays: Arrays) -> Any:
+    """Take a fitted transformer out of `arrays`, which may be forged.
+
+    Parameters
+    ----------
+    name : str
+        Beginning of the names of the arrays.
+    arrays : dict
+        What `steps_to_arrays` has returned, and others.
+
+    Raises
+    ------
+    FormatError
+        If the arrays do not describe one.
+
+    Warns
+    -----
+    SpinneyWarning
+        If another version of scikit-learn has written them.
+    """
+    from sklearn import __version__
+
+    own = {key: arrays.pop(key) for key in list(arrays) if key.startswith(f"{name}_")}
+    content = own.pop(f"{name}_json", None)
+    if content is None or content.dtype != np.uint8 or content.ndim != 1:
+        msg = f"the array {name + '_json'!r} is missing, or no text"
+        raise FormatError(msg)
+    try:
+        document = json.loads(content.tobytes().decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        msg = f"the steps before the model are not valid JSON: {error}"
+        raise FormatError(msg) from error
+    if not isinstance(document, dict) or set(document) != {"sklearn", "steps"}:
+        msg = "the steps before the model must have 'sklearn' and 'steps'"
+        raise FormatError(msg)
+    written = str(document["sklearn"])[:40]
+    if written.split(".")[:2] != __version__.split(".")[:2]:
+        msg = (
+            f"The steps before the model were saved with scikit-learn {written!r}, and "
+            f"this is {__version__}, in which they may mean something else. Compare "
+            "some answers, or save them again with this version."
+        )
+        warnings.warn(msg, SpinneyWarning, stacklevel=2)
+    reader = _Reader(name, own)
+    steps = reader.decoded(document["steps"], 0)
+    if not hasattr(steps, "transform") or own:
+        msg = "the steps before the model must be a transformer, and nothing else"
+        raise FormatError(msg)
+    return steps
+
+
+def _refuse(value: Any) -> TypeError:
+    kinds = ", ".join(sorted(MODULE_OF))
+    shown = reprlib.repr(value)
+    msg = (
+        f"The steps before the model hold {shown}, of type {type(value).__module__}."
+        f"{type(value).__qualname__}, which cannot be saved without pickle.\n"
+        f"Hint: steps of these kinds can: {kinds}. Or keep the steps beside the file, "
+        "and fit the classifier on the last step and on rows that they have "
+        "transformed."
+    )
+    return TypeError(msg)
+
+
+class _Writer:
+    """Makes JSON of steps; arrays are put aside."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.arrays: Arrays = {}
+
+    def encoded(self, value: Any) -> Any:
+        """Return a value as JSON can hold it; of an array, its number."""
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, np.random.RandomState):
+            return None  # its draws are made; another fit draws anew
+        if isinstance(value, np.generic):
+            return {"scalar": [value.dtype.name, self.encoded(value.item())]}
+        if isinstance(value, int):
+            return {"int": str(value)} if abs(value) >= 2**53 else value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if type(value) in (list, UserList) or isinstance(value, UserList):
+            return [self.encoded(one) for one in value]
+        if type(value) is tuple:
+            return {"tuple": [self.encoded(one) for one in value]}
+        if type(value) is dict:
+            pairs = [[self.encoded(k), self.encoded(v)] for k, v in value.items()]
+            return {"dict": pairs}
+        if type(value) is slice:
+            return {"slice": [value.start, value.stop, value.step]}
+        if isinstance(value, np.ndarray):
+            return self._array(value)
+        if isinstance(value, (type, np.dtype)):
+            return {"type": self._type(value)}
+        return self._estimator(value)
+
+    def _array(self, array: np.ndarray) -> Any:
+        if array.dtype.kind in "OU":
+            values = [self.encoded(one) for one in array.ravel().tolist()]
+            kind = "object" if array.dtype.kind == "O" else array.dtype.str[1:]
+            return {"objects": [kind, list(array.shape), values]}
+        if array.dtype.newbyteorder("<") not in CODES:
+            raise _refuse(array)
+        number = len(self.arrays)
+        self.arrays[f"{self._name}_{number}"] = np.ascontiguousarray(array)
+        return {"array": number}
+
+    def _type(self, value: Any) -> str:
+        try:
+            name = np.dtype(value).name
+        except TypeError:
+            raise _refuse(value) from None
+        if name not in TYPES and TEXT_TYPE.fullmatch(name) is None:
+            raise _refuse(value)
+        return f"dtype {name}" if isinstance(value, np.dtype) else name
+
+    def _estimator(self, value: Any) -> Any:
+        name = type(value).__name__
+        module = MODULE_OF.get(name)
+        if module is None or type(value) is not getattr(import_module(module), name):
+            raise _refuse(value)
+        state = dict(vars(value))
+        if name == "ColumnTransformer" and "transformers_" in state:
+            # What it was told before fitting may hold functions that choose columns,
+            # and is not used any more.
+            state["transformers"] = []
+        encoded = {key: self.encoded(part) for key, part in sorted(state.items())}
+        return {"step": [name, encoded]}
+
+
+class _Reader:
+    """Makes steps of JSON and arrays, trusting neither."""
+
+    def __init__(self, name: str, arrays: Arrays) -> None:
+        self._name = name
+        self._arrays = arrays
+
+    def decoded(self, value: Any, depth: int) -> Any:
+        """Return the value that JSON stands for."""
+        if depth > MAX_DEPTH:
+            msg = f"the steps before the model are nested more than {MAX_DEPTH} deep"
+            raise FormatError(msg)
+        if value is None or isinstance(value, (bool, str, int, float)):
+            return value
+        if isinstance(value, list):
+            return [self.decoded(one, depth + 1) for one in value]
+        if len(value) != 1:
+            msg = "a part of the steps before the model has no kind, or several"
+            raise FormatError(msg)
+        [(kind, content)] = value.items()
+        make = getattr(self, f"_make_{kind}", None)
+        if make is None:
+            msg = f"{reprlib.repr(kind)} is no kind of part known here"
+            raise FormatError(msg)
+        try:
+            return make(content, depth + 1)
+        except (TypeError, ValueError, OverflowError, KeyError) as error:
+            if isinstance(error, FormatError):
+                raise
+            msg = f"a {kind} among the steps before the model is damaged: {error}"
+            raise FormatError(msg) from error
+
+    def _make_int(self, content: Any, depth: int) -> int:
+        return int(str(content)[:400])
+
+    def _make_float(self, content: Any, depth: int) -> float:
+        return float(str(content)[:40])
+
+    def _make_scalar(self, content: Any, depth: int) -> Any:
+        name, value = content
+        return _dtype(name).type(self.decoded(value, depth))
+
+    def _make_tuple(self, content: Any, depth: int) -> tuple[Any, ...]:
+        return tuple(self.decoded(one, depth) for one in _list(content))
+
+    def _make_dict(self, content: Any, depth: int) -> dict[Any, Any]:
+        pairs = [_list(pair) for pair in _list(content)]
+        return {self.decoded(k, depth): self.decoded(v, depth) for k, v in pairs}
+
+    def _make_slice(self, content: Any, depth: int) -> slice:
+        start, stop, step = (
+            None if one is None else int(one) for one in _list(content)
+        )
+        return slice(start, stop, step)
+
+    def _make_array(self, content: Any, depth: int) -> np.ndarray:
+        if type(content) is not int:
+            msg = f"the number of an array must be an integer, got {content!r:.40}"
+            raise FormatError(msg)
+        key = f"{self._name}_{content}"
+        if key not in self._arrays:
+            msg = f"the array {key!r} is missing, or used twice"
+            raise FormatError(msg)
+        array = self._arrays.pop(key)
+        # A copy that may be written to, as the steps of scikit-learn expect.
+        return array.astype(array.dtype.newbyteorder("="))
+
+    def _make_objects(self, content: Any, depth: int) -> np.ndarray:
+        kind, shape, values = content
+        decoded = [self.decoded(one, depth) for one in _list(values)]
+        flat = np.empty(len(decoded), dtype=object)
+        for index, one in enumerate(decoded):
+            flat[index] = one
+        array = flat.reshape([int(size) for size in _list(shape)])
+        if kind == "object":
+            return array
+        if not (isinstance(kind, str) and kind[:1] == "U" and kind[1:].isdigit()):
+            msg = f"{kind!r:.40} is no type of texts"
+            raise FormatError(msg)
+        return array.astype(np.str_)
+
+    def _make_type(self, content: Any, depth: int) -> Any:
+        text = str(content)
+        dtype = _dtype(text.removeprefix("dtype "))
+        return dtype if text.startswith("dtype ") else dtype.type
+
+    def _make_step(self, content: Any, depth: int) -> Any:
+        name, state = content
+        if name not in MODULE_OF or not isinstance(state, dict):
+            msg = f"{reprlib.repr(name)} is no kind of step known here"
+            raise FormatError(msg)
+        cls = getattr(import_module(MODULE_OF[name]), name)
+        step = cls.__new__(cls)
+        vars(step).update(
+            {str(key): self.decoded(part, depth) for key, part in state.items()}
+        )
+        return step
+
+
+def _list(content: Any) -> list[Any]:
+    if not isinstance(content, list):
+        msg = f"a list was expected, got {reprlib.repr(content)}"
+        raise FormatError(msg)
+    return content
+
+
+def _dtype(name: Any) -> np.dtype:
+    if isinstance(name, str):
+        if name in TYPES:
+            return np.dtype(name)
+        texts = TEXT_TYPE.fullmatch(name)
+        if texts is not None:
+            return np.dtype(f"U{int(texts.group(1)) // 32}")
+    msg = f"{reprlib.repr(name)} is no type known here"
+    raise FormatError(msg)

@@ -1,0 +1,241 @@
+"""Callables that answer one row at a time, with as little as possible around a kernel.
+
+A call from Python takes as long as the trees of a small forest, so nothing is checked
+but the type and the length of a row. What the quick way does not take (texts among the
+values, a dict, a data frame of one row) is answered the usual way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from spinney.forest import Forest
+
+
+class RowPredictor:
+    """Answers one row at a time.
+
+    Parameters
+    ----------
+    forest : Forest
+        The forest.
+    kernel : callable
+        Takes a row and arguments, and returns a class index, or -1 if it cannot tell.
+    arguments : dict
+        The arguments for each type of row that the kernel takes.
+    answer : callable
+        Answers a table of one row, for all rows that the kernel does not take.
+    """
+
+    def __init__(
+        self,
+        forest: Forest,
+        kernel: Callable[..., int],
+        arguments: dict[np.dtype, tuple[Any, ...]],
+        answer: Callable[[Any], Any],
+    ) -> None:
+        self._forest = forest
+        self._shape = (forest.n_features,)
+        self._labels = [] if forest.classes is None else list(forest.classes)
+        self._kernel = kernel
+        self._arguments = arguments
+        self._answer = answer
+
+    def __call__(self, row: Any) -> Any:
+        """Return the label (or the number) for one row.
+
+        Parameters
+        ----------
+        row : ndarray of shape (n_features,), sequence, dict or data frame
+            One row: best an array of float32, or float64 where the original library
+            compares float64. Categories may be texts in all others; a dict has the
+            values by the names of the columns.
+        """
+        try:
+            arguments = self._arguments[row.dtype]
+        except (AttributeError, KeyError, TypeError):
+            return self._answer(one_row(row, self._forest))
+        if row.shape != self._shape:
+            return self._answer(one_row(row, self._forest))
+        if not row.flags.carray:  # strided or read-only: see `kernel_arrays`
+            row = row.copy()
+        winner = self._kernel(row, *arguments)
+        if winner >= 0:
+            return self._labels[winner]
+        return self._answer(one_row(row, self._forest))
+
+
+class ProbabilityPredictor:
+    """Returns the probabilities of one row at a time.
+
+    Parameters
+    ----------
+    forest : Forest
+        A classifier.
+    sum_dtype : dtype
+        Type in which the trees are added up.
+    kernel : callable
+        Takes rows, arguments, and the scores to be written.
+    arguments : dict
+        The arguments for each type of row that the kernel takes.
+    """
+
+    def __init__(
+        self,
+        forest: Forest,
+        sum_dtype: np.dtype,
+        kernel: Callable[..., None],
+        arguments: dict[np.dtype, tuple[Any, ...]],
+    ) -> None:
+        self._forest = forest
+        self._shape = (forest.n_features,)
+        self._total = (1, forest.n_outputs)
+        self._sum_dtype = sum_dtype
+        self._kernel = kernel
+        self._arguments = arguments
+        several = forest.n_outputs > 1 or len(forest.classes_) == 1  # type: ignore[arg-type]
+        plain = forest.curve is None
+        self._is_raw = plain and forest.link == "identity" and several
+        self._is_logistic = (
+            plain
+            and forest.link == "logistic"
+            and not several
+            and sum_dtype == np.float64
+        )
+        self._scale = -float(forest.link_scale)
+
+    def __call__(self, row: Any) -> NDArray[np.floating]:
+        """Return the probability of each class for one row.
+
+        Parameters
+        ----------
+        row : ndarray of shape (n_features,), sequence, dict or data frame
+            As for `RowPredictor`.
+        """
+        try:
+            arguments = self._arguments[row.dtype]
+        except (AttributeError, KeyError, TypeError):
+            return self._checked(row)
+        if row.shape != self._shape:
+            return self._checked(row)
+        if not row.flags.carray:
+            row = row.copy()
+        total = np.empty(self._total, dtype=self._sum_dtype)
+        self._kernel(row.reshape(1, -1), *arguments, total)
+        if self._is_raw:
+            return total[0]
+        if self._is_logistic:
+            # The same function of the C library that `links.logistic` calls.
+            try:
+                power = math.exp(self._scale * float(total[0, 0]))
+            except OverflowError:
+                power = math.inf
+            positive = 1.0 / (1.0 + power)
+            return np.array((1.0 - positive, positive))
+        return self._forest.probabilities(total)[0]
+
+    def _checked(self, row: Any) -> NDArray[np.floating]:
+        probabilities: NDArray[np.floating] = self._forest.predict_proba(
+            one_row(row, self._forest)
+        )[0]
+        return probabilities
+
+
+def one_row(row: Any, forest: Forest) -> Any:
+    """Return a row as a table of one row, or say what is wrong with it.
+
+    Parameters
+    ----------
+    row : sequence, array, dict or data frame
+        The row.
+    forest : Forest
+        What it is for.
+
+    Raises
+    ------
+    ValueError
+        If it is no single row of this length.
+    """
+    if isinstance(row, Mapping):
+        row = _values_by_name(row, forest.feature_names, forest.n_features)
+    return _as_table(row, forest.n_features)
+
+
+def row_as_table(row: Any, n_columns: int, names: Sequence[str] | None) -> Any:
+    """Return a row as what the steps of a pipeline take: a frame, if it has names.
+
+    Parameters
+    ----------
+    row : sequence, array, dict or data frame
+        The row.
+    n_columns : int
+        Number of columns.
+    names : sequence of str or None
+        Names of the columns, if the pipeline was fitted on a data frame.
+
+    Raises
+    ------
+    ValueError
+        If it is no single row of this length.
+    """
+    if isinstance(row, Mapping):
+        row = _values_by_name(row, names, n_columns)
+    table = _as_table(row, n_columns)
+    if names is None or not isinstance(table, np.ndarray):
+        return table
+    from pandas import DataFrame, Series  # the pipeline was fitted on a data frame
+
+    # Column by column, so that each has a type of its own; a missing value alone does
+    # not tell whether the column is one of numbers.
+    columns = {}
+    for name, value in zip(names, table[0], strict=True):
+        missing = value is None or value != value
+        columns[name] = Series([value], dtype=object) if missing else [value]
+    return DataFrame(columns)
+
+
+def _values_by_name(
+    row: Mapping[str, Any], names: Sequence[str] | None, n_columns: int
+) -> list[Any]:
+    """Return the values of a dict in the order of the columns."""
+    if names is None:
+        msg = (
+            "A row as a dict needs the names of the columns, which this model does "
+            f"not know. Pass an array of {n_columns} numbers."
+        )
+        raise ValueError(msg)
+    missing = [name for name in names if name not in row]
+    if missing:
+        msg = (
+            "A row as a dict must have a value for every column; missing are "
+            f"{', '.join(map(repr, missing[:5]))}. Pass None for an unknown value."
+        )
+        raise ValueError(msg)
+    return [row[name] for name in names]
+
+
+def _as_table(row: Any, n_columns: int) -> Any:
+    """Return a table of one row, as it is or as an array."""
+    if hasattr(row, "columns") or hasattr(row, "column_names"):
+        if len(row) != 1:
+            msg = f"predictor takes one row, got {len(row)}. Use predict for several."
+            raise ValueError(msg)
+        return row
+    if not isinstance(row, np.ndarray):
+        # An array of texts and numbers would make texts of the numbers.
+        objects = np.array(row, dtype=object)
+        mixed = any(isinstance(value, str) or value is None for value in objects.flat)
+        row = objects if mixed else np.asarray(row)
+    if row.shape != (n_columns,):
+        msg = (
+            f"predictor takes one row of {n_columns} numbers, got shape {row.shape}. "
+            "Use predict for several rows."
+        )
+        raise ValueError(msg)
+    return row.reshape(1, -1)

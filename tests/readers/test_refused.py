@@ -1,0 +1,173 @@
+"""What docs/models.md says is not read is refused, and nothing else is listed there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    IsolationForest,
+    RandomForestClassifier,
+    RandomTreesEmbedding,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import datasets
+from spinney import UnsupportedModelError, read_model
+
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+X, Y = datasets.bundled("iris")
+TWO = (Y == 1).astype(int)
+TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
+
+
+def category_frame(values):
+    values = np.array(values, dtype=object)[np.arange(len(X)) % len(values)]
+    return pd.DataFrame({"a": X[:, 0], "b": pd.Categorical(values)})
+
+
+def pipeline():
+    yield make_pipeline(StandardScaler(), TREE).fit(X, Y)
+
+
+def several_labels():
+    yield RandomForestClassifier(2).fit(X, np.column_stack([Y, TWO]))
+
+
+def ada_boost():
+    yield AdaBoostClassifier(n_estimators=2).fit(X, Y)
+
+
+def of_models():
+    yield VotingClassifier([("a", TREE)]).fit(X, Y)
+    yield StackingClassifier([("a", TREE)], cv=2).fit(X, Y)
+
+
+def isolation():
+    yield IsolationForest(n_estimators=2).fit(X)
+
+
+def embedding():
+    yield RandomTreesEmbedding(2).fit(X)
+
+
+def one_curve_per_fold():
+    yield CalibratedClassifierCV(TREE, cv=2, ensemble=True).fit(X, TWO)
+
+
+def curves_of_several_classes():
+    tree = RandomForestClassifier(2, random_state=0).fit(X, Y)
+    yield CalibratedClassifierCV(FrozenEstimator(tree)).fit(X, Y)
+
+
+def started_from_another():
+    start = LogisticRegression(max_iter=1000)
+    yield GradientBoostingClassifier(init=start, n_estimators=2).fit(X, TWO)
+
+
+def histogram_categories():
+    for values in ([-1, 2], [0.5, 1.0]):
+        model = HistGradientBoostingClassifier(max_iter=2, categorical_features=["b"])
+        frame = category_frame(values)
+        yield model.fit(frame.astype({"b": pd.CategoricalDtype(values)}), TWO)
+
+
+def linear_trees():
+    lightgbm = pytest.importorskip("lightgbm")
+    yield lightgbm.LGBMClassifier(
+        n_estimators=2, linear_tree=True, verbose=-1, n_jobs=1
+    ).fit(X, TWO)
+
+
+def ordered_categories():
+    lightgbm = pytest.importorskip("lightgbm")
+    frame = category_frame(["x", "y"])
+    frame["c"] = frame["b"].cat.as_ordered()
+    yield lightgbm.LGBMClassifier(n_estimators=2, verbose=-1, n_jobs=1).fit(frame, TWO)
+
+
+def linear_booster():
+    xgboost = pytest.importorskip("xgboost")
+    yield xgboost.XGBClassifier(n_estimators=2, booster="gblinear").fit(X, TWO)
+
+
+def labels_of_xgboost():
+    xgboost = pytest.importorskip("xgboost")
+    labels = np.column_stack([TWO, 1 - TWO])
+    yield xgboost.XGBClassifier(n_estimators=2, n_jobs=1).fit(X, labels)
+
+
+def names_beyond_ascii():
+    xgboost = pytest.importorskip("xgboost")
+    if tuple(map(int, xgboost.__version__.split(".")[:2])) < (3, 1):
+        pytest.skip("categories are not kept before 3.1")
+    model = xgboost.XGBClassifier(n_estimators=2, enable_categorical=True, n_jobs=1)
+    yield model.fit(category_frame(["ä", "ö"]), TWO)
+
+
+def categories_of_catboost():
+    catboost = pytest.importorskip("catboost")
+    frame = category_frame(["x", "y", "z"]).astype({"b": str})
+    for size in (2, 10):
+        yield catboost.CatBoostClassifier(
+            iterations=5,
+            one_hot_max_size=size,
+            cat_features=["b"],
+            verbose=0,
+            allow_writing_files=False,
+            thread_count=1,
+        ).fit(frame, (frame["b"] == "x") ^ (X[:, 0] > 5))
+
+
+MAKERS = {
+    "a pipeline, by `read_model`": pipeline,
+    "a forest of several labels at once": several_labels,
+    "AdaBoost": ada_boost,
+    "voting and stacking of models": of_models,
+    "an isolation forest": isolation,
+    "a random trees embedding": embedding,
+    "a calibrated model with one curve per fold": one_curve_per_fold,
+    "a calibrated model of several classes": curves_of_several_classes,
+    "a boosting that starts from another model": started_from_another,
+    "histogram boosting with negative or broken numbers as categories": (
+        histogram_categories
+    ),
+    "LightGBM's linear trees": linear_trees,
+    "LightGBM on ordered category columns beside others": ordered_categories,
+    "XGBoost's linear booster": linear_booster,
+    "XGBoost with several labels at once": labels_of_xgboost,
+    "XGBoost on categories with letters beyond ASCII": names_beyond_ascii,
+    "CatBoost's categorical features": categories_of_catboost,
+}
+
+
+def listed():
+    """Return what the table of the page says is not read."""
+    page = PAGE.read_text(encoding="utf-8")
+    table = page.partition("## What is not read")[2].partition("\n## ")[0]
+    return re.findall(r"^\| (?!model )([^|-][^|]*) \| [^|]+ \|$", table, re.MULTILINE)
+
+
+def test_the_page_lists_what_is_tested_here():
+    assert listed() == list(MAKERS)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("name", MAKERS)
+def test_it_is_refused(name):
+    for model in MAKERS[name]():
+        with pytest.raises(UnsupportedModelError):
+            read_model(model)

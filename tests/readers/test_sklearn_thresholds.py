@@ -1,0 +1,210 @@
+"""Calibrated models and moved thresholds: the same trees, decided otherwise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_classification
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    TunedThresholdClassifierCV,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import spinney
+from spinney import InvalidForestError, UnsupportedModelError, read_model
+from spinney.forest.curves import Curve, turning_point
+
+VERSION = tuple(map(int, sklearn.__version__.split(".")[:2]))
+METHODS = ["sigmoid", "isotonic"] + ["temperature"] * (VERSION >= (1, 8))
+X, CODES = make_classification(6000, 12, flip_y=0.1, random_state=0)
+Y = np.array(["no", "yes"])[CODES]
+TRAINING, CALIBRATION, NEW = slice(0, 1500), slice(1500, 3000), slice(3000, 6000)
+
+
+def models():
+    yield RandomForestClassifier(20, max_depth=5, random_state=0)
+    yield ExtraTreesClassifier(20, max_depth=5, random_state=0)
+    yield GradientBoostingClassifier(n_estimators=15, random_state=0)
+    yield HistGradientBoostingClassifier(max_iter=15, random_state=0)
+    lightgbm = pytest.importorskip("lightgbm")
+    yield lightgbm.LGBMClassifier(n_estimators=15, verbose=-1, n_jobs=1)
+    xgboost = pytest.importorskip("xgboost")
+    yield xgboost.XGBClassifier(n_estimators=15, n_jobs=1)
+    catboost = pytest.importorskip("catboost")
+    yield catboost.CatBoostClassifier(
+        iterations=15, verbose=0, allow_writing_files=False, thread_count=1
+    )
+
+
+MODELS = {type(model).__name__: model for model in models()}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def trained(request):
+    model = MODELS[request.param]
+    y = CODES if request.param.startswith("XGB") else Y
+    return model.fit(X[TRAINING], y[TRAINING]), y
+
+
+def assert_alike(model, forest, exact):
+    np.testing.assert_array_equal(forest.predict(X), model.predict(X))
+    found, expected = forest.predict_proba(X), model.predict_proba(X)
+    assert found.dtype == expected.dtype
+    # XGBoost's exponential function has another last bit, as without a curve.
+    np.testing.assert_allclose(
+        found, expected, rtol=0 if exact else 1e-5, atol=0 if exact else 1e-6
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_calibrated_models_give_the_same_labels_and_probabilities(
+    trained, method, tmp_path
+):
+    inside, y = trained
+    model = CalibratedClassifierCV(FrozenEstimator(inside), method=method)
+    model.fit(X[CALIBRATION], y[CALIBRATION])
+    forest = read_model(model)
+    assert_alike(model, forest, exact="XGB" not in type(inside).__name__)
+    ask = forest.predictor(kind="proba")
+    few = forest.predict_proba(X[:5])
+    rows = X[:5].astype(forest.input_dtype)
+    for row, wanted in zip(rows, few, strict=True):
+        np.testing.assert_array_equal(ask(row), wanted)
+    spinney.save(forest, tmp_path / "forest.spinney")
+    again = spinney.load(tmp_path / "forest.spinney")
+    np.testing.assert_array_equal(again.predict_proba(X), forest.predict_proba(X))
+    np.testing.assert_array_equal(again.predict(X), forest.predict(X))
+
+
+def test_a_calibrated_model_may_be_left_early(trained):
+    inside, y = trained
+    model = CalibratedClassifierCV(FrozenEstimator(inside), method="isotonic")
+    model.fit(X[CALIBRATION], y[CALIBRATION])
+    fast = spinney.CascadeClassifier(
+        FrozenEstimator(model), max_disagreement=0.02, random_state=0
+    ).fit(X[CALIBRATION])
+    labels, n_evaluated = fast.predict_counted(X[NEW])
+    assert n_evaluated.mean() < len(fast.order_)
+    assert np.mean(labels != model.predict(X[NEW])) < 0.05
+    np.testing.assert_array_equal(fast.predict_full(X[NEW]), model.predict(X[NEW]))
+
+
+@pytest.mark.parametrize("threshold", [0.05, 0.3, 0.5, 0.9, 0.0, 1.0, "auto"])
+def test_fixed_thresholds_are_the_models(trained, threshold):
+    inside, y = trained
+    model = FixedThresholdClassifier(FrozenEstimator(inside), threshold=threshold)
+    model.fit(X[CALIBRATION], y[CALIBRATION])
+    np.testing.assert_array_equal(read_model(model).predict(X), model.predict(X))
+    if hasattr(inside, "decision_function"):
+        model.set_params(response_method="decision_function", threshold=0.25)
+        np.testing.assert_array_equal(read_model(model).predict(X), model.predict(X))
+
+
+def test_tuned_thresholds_are_the_models(trained):
+    inside, y = trained
+    model = TunedThresholdClassifierCV(
+        FrozenEstimator(inside), cv="prefit", refit=False, scoring="balanced_accuracy"
+    ).fit(X[CALIBRATION], y[CALIBRATION])
+    np.testing.assert_array_equal(read_model(model).predict(X), model.predict(X))
+
+
+def test_probabilities_on_the_threshold_itself_are_decided_alike():
+    forest = RandomForestClassifier(8, max_depth=3, random_state=0)
+    forest.fit(X[TRAINING], Y[TRAINING])
+    for threshold in np.unique(forest.predict_proba(X)[:, 1])[::25]:
+        model = FixedThresholdClassifier(FrozenEstimator(forest), threshold=threshold)
+        model.fit(X[CALIBRATION], Y[CALIBRATION])
+        np.testing.assert_array_equal(read_model(model).predict(X), model.predict(X))
+
+
+def test_calibration_behind_a_pipeline_and_around_one():
+    forest = RandomForestClassifier(10, max_depth=4, random_state=0)
+    behind = make_pipeline(
+        StandardScaler(), CalibratedClassifierCV(forest, ensemble=False, cv=2)
+    ).fit(X[TRAINING], Y[TRAINING])
+    whole = spinney.AllTreesClassifier(FrozenEstimator(behind)).fit(X)
+    np.testing.assert_array_equal(whole.predict(X), behind.predict(X))
+    pipeline = make_pipeline(StandardScaler(), forest).fit(X[TRAINING], Y[TRAINING])
+    around = CalibratedClassifierCV(FrozenEstimator(pipeline))
+    around.fit(X[CALIBRATION], Y[CALIBRATION])
+    with pytest.raises(UnsupportedModelError, match="other steps first"):
+        read_model(around)
+
+
+def test_what_is_no_threshold_is_refused():
+    forest = RandomForestClassifier(5, max_depth=3, random_state=0)
+    folds = CalibratedClassifierCV(forest, cv=3).fit(X[TRAINING], Y[TRAINING])
+    with pytest.raises(UnsupportedModelError, match=r"(?s)averages 3 models.*Hint"):
+        read_model(folds)
+    three = (X[:, 0] > 0) + (X[:, 1] > 0).astype(int)
+    forest.fit(X[TRAINING], three[TRAINING])
+    several = CalibratedClassifierCV(FrozenEstimator(forest))
+    several.fit(X[CALIBRATION], three[CALIBRATION])
+    with pytest.raises(UnsupportedModelError, match=r"(?s)3 classes.*Hint"):
+        read_model(several)
+    forest.fit(X[TRAINING], Y[TRAINING])
+    first = FixedThresholdClassifier(
+        FrozenEstimator(forest), threshold=0.3, pos_label="no"
+    ).fit(X[CALIBRATION], Y[CALIBRATION])
+    with pytest.raises(UnsupportedModelError, match="first of the two classes"):
+        read_model(first)
+
+
+def test_a_falling_curve_is_refused():
+    forest = RandomForestClassifier(5, max_depth=3, random_state=0)
+    forest.fit(X[TRAINING], Y[TRAINING])
+    upside_down = np.where(Y == "yes", "no", "yes")
+    model = CalibratedClassifierCV(FrozenEstimator(forest), method="sigmoid")
+    model.fit(X[CALIBRATION], upside_down[CALIBRATION])
+    with pytest.raises(UnsupportedModelError, match="must rise"):
+        read_model(model)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "probit", "of": "raw", "y": [1.0]},
+        {"kind": "sigmoid", "of": "nothing", "y": [-1.0, 0.0]},
+        {"kind": "sigmoid", "of": "raw", "y": [-1.0]},
+        {"kind": "sigmoid", "of": "raw", "y": [1.0, 0.0]},
+        {"kind": "temperature", "of": "raw", "y": [-1.0]},
+        {"kind": "temperature", "of": "raw", "y": [np.nan]},
+        {"kind": "isotonic", "of": "raw", "x": [], "y": []},
+        {"kind": "isotonic", "of": "raw", "x": [0.0, 0.0], "y": [0.0, 1.0]},
+        {"kind": "isotonic", "of": "raw", "x": [0.0, 1.0], "y": [1.0, 0.0]},
+        {"kind": "isotonic", "of": "raw", "x": [0.0, np.inf], "y": [0.0, 1.0]},
+    ],
+)
+def test_curves_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(InvalidForestError):
+        Curve(**wrong)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("at", [-3.0, -0.0, 1e-30, 0.1, 7.5])
+def test_the_turning_point_is_the_smallest_positive_score(at, dtype):
+    at = dtype(at)
+    found = turning_point(lambda scores: scores >= at, dtype, 10.0)
+    assert dtype(found) == at
+    assert turning_point(lambda scores: scores >= 99, dtype, 10.0) > 10
+    assert turning_point(lambda scores: scores >= -99, dtype, 10.0) < -10
+    wobbling = turning_point_of_wobble
+    with pytest.raises(InvalidForestError, match="falls as the score rises"):
+        turning_point(wobbling(dtype(1.0)), dtype, 10.0)
+
+
+def turning_point_of_wobble(at):
+    """Return a rule that is positive from `at` on, but for one number above it."""
+    hole = np.nextafter(np.nextafter(at, np.inf), np.inf)
+    return lambda scores: (scores >= at) & (scores != hole)
