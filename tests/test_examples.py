@@ -65,6 +65,16 @@ def numbers_after(words, text):
     raise AssertionError(msg)
 
 
+def test_drift_is_noticed(output_of, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["watch_in_production.py"])
+    said = output_of("watch_in_production.py")
+    assert "On new rows of the same kind, at most 0.5 %" in said
+    (day, wrong, checked, bound) = numbers_after("Alarm on day", said)
+    assert 30 < day < 60
+    assert wrong > bound / 100 * checked
+    assert "<Monitor: ALARM" in said
+
+
 def test_a_forest_is_accelerated_and_certified(output_of):
     said = output_of("accelerate_forest.py")
     assert "all trees" in said

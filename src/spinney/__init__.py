@@ -25,6 +25,7 @@ if _typing.TYPE_CHECKING:
     from spinney.acceleration.accelerate import accelerate
     from spinney.anytime import AnytimeForestClassifier
     from spinney.base.all_trees import AllTreesClassifier
+    from spinney.calibration.monitor import Monitor
     from spinney.cascade import CascadeClassifier
     from spinney.pruning import BudgetedForestClassifier, FeatureCostPruner
     from spinney.sequential.classifier import SequentialVotingClassifier
@@ -40,6 +41,7 @@ __all__ = [
     "FormatError",
     "InvalidArgumentError",
     "InvalidForestError",
+    "Monitor",
     "Poll",
     "PollDecidedError",
     "SequentialVotingClassifier",
@@ -63,6 +65,7 @@ _ON_FIRST_USE = {
     "BudgetedForestClassifier": "spinney.pruning",
     "CascadeClassifier": "spinney.cascade",
     "FeatureCostPruner": "spinney.pruning",
+    "Monitor": "spinney.calibration.monitor",
     "SequentialVotingClassifier": "spinney.sequential.classifier",
     "accelerate": "spinney.acceleration.accelerate",
 }

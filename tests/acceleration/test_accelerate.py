@@ -335,6 +335,31 @@ def test_rows_that_nobody_can_decide_early_do_no_harm(boosted):
 # ------------------------------------------------------------------ the reference
 
 
+@pytest.mark.parametrize("threshold", [0.2, 0.8])
+def test_the_bound_is_about_the_decision_threshold(forest, boosted, threshold):
+    piped = make_pipeline(StandardScaler(), GradientBoostingClassifier(random_state=0))
+    piped.fit(X[TRAINING], Y[TRAINING])
+    for model in (forest, boosted, piped):
+        quick = spinney.accelerate(
+            model,
+            X[GIVEN],
+            max_disagreement=0.02,
+            decision_threshold=threshold,
+            random_state=0,
+        )
+        expected = (model.predict_proba(X)[:, 1] >= threshold).astype(int)
+        assert np.array_equal(quick.predict_full(X), expected)
+        assert quick.promise_.kind in ("expected", "never")
+        assert np.mean(quick.predict(X[NEW]) != expected[NEW]) <= 0.04
+        assert spinney.certify(quick, X[NEW]).disagreement <= 0.04
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0, "half"])
+def test_a_decision_threshold_out_of_range_is_named(forest, threshold):
+    with pytest.raises(ValueError, match="decision_threshold must be"):
+        spinney.accelerate(forest, X[GIVEN], decision_threshold=threshold)
+
+
 def test_hard_votes_are_kept_only_if_they_agree_with_the_model():
     # Shallow trees on noise: the majority is often another than the mean.
     rows, labels = make_classification(

@@ -62,6 +62,17 @@ def test_a_bound_that_cannot_be_proven_ends_with_exit_code_1_and_a_file(
     assert (done.stdout == "") == (option == ("--quiet",))
 
 
+def test_another_decision_threshold_is_that_of_the_answers(accelerate, work, tmp_path):
+    done = accelerate("--max-disagreement", "0", "--threshold", "0.8")
+    assert done.exit_code == 0, done.output
+    with np.load(work / "rows.npz") as stored:
+        rows = stored["X"]
+    forest = spinney.load(work / "forest.spinney")
+    expected = forest.classes_[(forest.predict_proba(rows)[:, 1] >= 0.8).astype(int)]
+    fast = spinney.load(tmp_path / "fast.spinney")
+    np.testing.assert_array_equal(fast.predict(rows), expected)
+
+
 def test_with_a_bound_of_zero_no_answer_changes(accelerate, work, tmp_path):
     done = accelerate("--max-disagreement", "0")
     assert done.exit_code == 0, done.output

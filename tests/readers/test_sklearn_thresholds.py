@@ -208,3 +208,51 @@ def turning_point_of_wobble(at):
     """Return a rule that is positive from `at` on, but for one number above it."""
     hole = np.nextafter(np.nextafter(at, np.inf), np.inf)
     return lambda scores: (scores >= at) & (scores != hole)
+
+
+# ------------------------------------------------------------------ any threshold
+
+
+def boosted(name):
+    """Return a model of another library, and rows."""
+    X, y = make_classification(1200, 8, weights=[0.8], random_state=4)
+    X = X.astype(np.float32)
+    if name == "lightgbm":
+        lightgbm = pytest.importorskip("lightgbm")
+        model = lightgbm.LGBMClassifier(n_estimators=20, verbose=-1, random_state=0)
+    elif name == "xgboost":
+        xgboost = pytest.importorskip("xgboost")
+        model = xgboost.XGBClassifier(n_estimators=20, random_state=0)
+    elif name == "forest":
+        model = RandomForestClassifier(20, max_depth=5, random_state=0)
+    else:
+        model = GradientBoostingClassifier(n_estimators=20, random_state=0)
+    return model.fit(X[:600], y[:600]), X
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "forest", "sklearn"])
+@pytest.mark.parametrize("threshold", [0.01, 0.1, 0.3, 0.5, 0.9])
+def test_labels_are_those_of_comparing_the_probability(name, threshold):
+    model, X = boosted(name)
+    own = model.predict_proba(X)[:, 1]
+    # Also thresholds that are the probability of a row, where >= and > differ.
+    for level in (threshold, float(own[0]), float(own[7])):
+        forest = spinney.read_model(model, decision_threshold=level)
+        np.testing.assert_array_equal(forest.predict(X), (own >= level).astype(int))
+    assert spinney.read_model(model, decision_threshold=None).predict(X).tolist() == (
+        model.predict(X).tolist()
+    )
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0, -0.5, 30, "low", True, np.nan])
+def test_a_threshold_out_of_range_is_named(threshold):
+    model, _ = boosted("forest")
+    with pytest.raises(ValueError, match="decision_threshold must be above 0"):
+        spinney.read_model(model, decision_threshold=threshold)
+
+
+def test_a_threshold_is_for_two_classes():
+    X, y = make_classification(300, n_classes=3, n_informative=5, random_state=0)
+    model = RandomForestClassifier(3, random_state=0).fit(X, y)
+    with pytest.raises(UnsupportedModelError, match="two classes"):
+        spinney.read_model(model, decision_threshold=0.3)

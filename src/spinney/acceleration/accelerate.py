@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
@@ -36,6 +38,7 @@ def accelerate(
     X: Any,
     *,
     max_disagreement: float = 1e-3,
+    decision_threshold: float | None = None,
     confidence: float | None = None,
     method: str = "auto",
     random_state: Any = None,
@@ -60,6 +63,10 @@ def accelerate(
     max_disagreement : float, default=1e-3
         Share of new rows that may be answered otherwise than by the model's own
         `predict`, on average, in ``[0, 1)``. With 0 no answer ever differs.
+    decision_threshold : float, default=None
+        For two classes: the probability of the second class from which it is
+        predicted, as in `spinney.read_model`. The bound is then about these answers;
+        None for the model's own `predict`.
     confidence : float, default=None
         If given, the bound holds with this probability, for example 0.95, and not only
         on average. It takes more rows and more trees. See Notes.
@@ -154,7 +161,7 @@ def accelerate(
     rng = check_random_state(random_state)
     seed = int(rng.randint(2**31 - 1))
     show = progress_for(verbose, "accelerating")
-    trained = _trained(model)
+    trained = _trained(model, decision_threshold)
     whole = AllTreesClassifier(trained, n_jobs=n_jobs).fit(X)
     # Where there are too few rows for the bound, what never differs is still allowed.
     level = bound if _enough_rows(_num_samples(X), bound, confidence) else 0.0
@@ -185,9 +192,19 @@ def accelerate(
     return selection.result(chosen)
 
 
-def _trained(model: Any) -> Any:
+def _trained(model: Any, decision_threshold: float | None) -> Any:
     """Return a model as the classifiers take it: frozen, or read already."""
     inner = unwrapped(model)
+    if decision_threshold is not None:
+        if not isinstance(inner, Pipeline):
+            return read_model(inner, decision_threshold=decision_threshold)
+        read_model(inner[-1], decision_threshold=decision_threshold)  # or raise
+        moved = FixedThresholdClassifier(
+            inner[-1], threshold=decision_threshold, response_method="predict_proba"
+        )
+        moved.estimator_ = inner[-1]  # trained already: there is nothing to fit
+        named = f"{inner.steps[-1][0]} at {decision_threshold:g}"
+        return FrozenEstimator(Pipeline([*inner.steps[:-1], (named, moved)]))
     if isinstance(inner, Forest):
         return inner
     if isinstance(inner, (str, os.PathLike)) or not hasattr(inner, "get_params"):

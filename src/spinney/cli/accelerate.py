@@ -73,6 +73,12 @@ def accelerate(
         float,
         typer.Option(help="Share of new rows whose answer may change, on average."),
     ] = 1e-3,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="For two classes: probability from which the second one is predicted."
+        ),
+    ] = None,
     confidence: Annotated[
         float | None,
         typer.Option(
@@ -124,6 +130,7 @@ def accelerate(
                 trained,
                 part.rows,
                 max_disagreement=max_disagreement,
+                decision_threshold=threshold,
                 confidence=confidence,
                 method=method.value,
                 random_state=seed,

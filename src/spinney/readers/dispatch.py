@@ -38,7 +38,7 @@ PICKLED = (
 )
 
 
-def read_model(model: Any) -> Forest:
+def read_model(model: Any, *, decision_threshold: float | None = None) -> Forest:
     """Turn a trained ensemble into a `Forest` that answers exactly as it does.
 
     Parameters
@@ -52,6 +52,12 @@ def read_model(model: Any) -> Forest:
         :class:`~sklearn.pipeline.Pipeline` that changes rows before its model sees
         them is refused, since a forest is the trees alone: `spinney.accelerate` and
         the classifiers apply its steps.
+    decision_threshold : float, default=None
+        For two classes: the probability of the second class from which it is
+        predicted, above 0 and below 1; None for as the model itself decides. Then
+        ``forest.predict(X) == classes_[1]`` where ``model.predict_proba(X)[:, 1] >=
+        decision_threshold``, on every row, and everything that is made of the forest is
+        about these answers.
 
     Returns
     -------
@@ -85,6 +91,16 @@ def read_model(model: Any) -> Forest:
     >>> bool((forest.predict(X) == model.predict(X)).all())
     True
     """
+    forest = _read(model)
+    if decision_threshold is None:
+        return forest
+    from spinney.readers.sklearn_thresholds import with_decision_threshold
+
+    return with_decision_threshold(forest, decision_threshold)
+
+
+def _read(model: Any) -> Forest:
+    """Return a model as it decides itself."""
     if isinstance(model, Forest):
         return model
     if isinstance(model, (str, os.PathLike)):

@@ -8,12 +8,17 @@ with another threshold.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import InvalidForestError, UnsupportedModelError
+from spinney.errors import (
+    InvalidArgumentError,
+    InvalidForestError,
+    UnsupportedModelError,
+)
 from spinney.forest import Forest
 from spinney.forest.curves import Curve, turning_point
 from spinney.forest.links import (
@@ -143,7 +148,34 @@ def read_moved_threshold(model: Any) -> Forest:
     threshold = getattr(model, "best_threshold_", getattr(model, "threshold", "auto"))
     if isinstance(threshold, str):  # "auto"
         threshold = 0.5 if used == "predict_proba" else 0.0
-    by_raw = used == "decision_function"
+    moved = _decides_from(forest, threshold, used == "decision_function", name)
+    return moved.replace(source=name)
+
+
+def with_decision_threshold(forest: Forest, threshold: Any) -> Forest:
+    """Return a forest that is positive from another probability on.
+
+    Parameters
+    ----------
+    forest : Forest
+        A classifier of two classes.
+    threshold : float
+        The label is that of the second class where the probability that the library
+        gives it is at least this, above 0 and below 1.
+    """
+    is_number = isinstance(threshold, Real) and not isinstance(threshold, bool)
+    if not is_number or not 0.0 < threshold < 1.0:
+        msg = (
+            f"decision_threshold must be above 0 and below 1, got {threshold!r}. It is "
+            "the probability of the second class from which it is predicted."
+        )
+        raise InvalidArgumentError(msg)
+    name = f"{forest.source or 'The model'} with a decision threshold"
+    return _decides_from(single_score(forest, name), float(threshold), False, name)
+
+
+def _decides_from(forest: Forest, threshold: float, by_raw: bool, name: str) -> Forest:
+    """Return a forest that is positive from a probability, or raw score, on."""
 
     def is_positive(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
         score = scores if by_raw else _probability(forest, scores)
@@ -154,9 +186,7 @@ def read_moved_threshold(model: Any) -> Forest:
     except InvalidForestError as error:
         msg = f"{name} cannot be read: {error}"
         raise UnsupportedModelError(msg) from error
-    return forest.replace(
-        decision_threshold=moved, model_predicts="answer", source=name
-    )
+    return forest.replace(decision_threshold=moved, model_predicts="answer")
 
 
 def _positive_label(model: Any) -> Any:

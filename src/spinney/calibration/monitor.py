@@ -1,0 +1,420 @@
+"""Watch a classifier in production: does its promise still hold on live rows?
+
+A random share of the live rows is also answered by all trees, and an e-process keeps
+count: a number that stays small as long as the disagreement keeps its bound, and grows
+without limit once it does not. It may be looked at after every row.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import betaln, logsumexp, xlog1py, xlogy
+from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from spinney.calibration.bounds import Certificate, check_n_rows
+from spinney.errors import InvalidArgumentError
+
+# False alarms, ever, and failures of the confidence sequence, ever: one in twenty.
+CONFIDENCE = 0.95
+# Alternatives to the bound, as multiples of it, each with a weight of its inverse: the
+# median number of rows to an alarm is near the least that any mixture has, from 1.5
+# times the bound to 10 times.
+MULTIPLES = 1.4 * np.geomspace(1.0, 500.0, 16)
+
+COUNTS = ("n_seen", "n_checked", "n_disagreements")
+
+
+class Monitor:
+    """Check a random share of live rows against all trees, and raise an alarm.
+
+    Use it in place of the classifier. Rows that are checked cost what all trees cost;
+    the others cost what they did.
+
+    Parameters
+    ----------
+    classifier : fitted classifier of spinney
+        What answers.
+    share : float, default=0.01
+        Share of the rows to check, above 0 and at most 1.
+    random_state : int, RandomState instance or None, default=None
+        Draws which rows are checked.
+
+    See Also
+    --------
+    spinney.certify : What a fixed number of rows proves, looked at once.
+
+    Notes
+    -----
+    *What is watched.* The disagreement with the model's own answers, against the
+    classifier's `max_disagreement`.
+
+    *Over which randomness.* If every live row disagrees with a probability of at most
+    `max_disagreement`, given all rows before it, an alarm is raised *ever* with a
+    probability of at most 5 %, however long and however often one looks: the e-value
+    is a mixture of likelihood ratios and a supermartingale then, and the alarm is at
+    20 [1]_. The interval of `status` holds at all times together with a probability of
+    95 % for rows that are drawn independently. (With a promise on average, a classifier
+    may be above its bound from the start, by chance; that is worth an alarm, too.)
+
+    *Several processes.* Each has a monitor of its own; add up their counts with `merge`
+    in one place and look at the alarm there. Looking at the alarms of all of them
+    raises more false ones, one in twenty for each.
+
+    References
+    ----------
+    .. [1] A. Ramdas, P. Grünwald, V. Vovk and G. Shafer, "Game-theoretic statistics and
+       safe anytime-valid inference", Statistical Science 38(4), 2023.
+
+    Examples
+    --------
+    >>> import spinney
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = make_classification(6000, random_state=0)
+    >>> model = RandomForestClassifier(50, max_depth=8, random_state=0)
+    >>> model = model.fit(X[:1000], y[:1000])
+    >>> fast = spinney.accelerate(
+    ...     model, X[1000:4000], max_disagreement=0.02, random_state=0
+    ... )
+    >>> monitor = spinney.Monitor(fast, share=0.1, random_state=0)
+    >>> labels = monitor.predict(X[4000:])
+    >>> monitor.status()["n_seen"]
+    2000
+    >>> monitor.alarm
+    False
+    """
+
+    def __init__(
+        self, classifier: Any, *, share: float = 0.01, random_state: Any = None
+    ) -> None:
+        for method in ("predict", "predict_model"):
+            if not callable(getattr(classifier, method, None)):
+                msg = (
+                    "classifier must be a fitted classifier of spinney, with predict "
+                    f"and predict_model, got {type(classifier).__name__} without "
+                    f"{method}. spinney.accelerate makes one."
+                )
+                raise InvalidArgumentError(msg)
+        check_is_fitted(classifier)
+        if not isinstance(share, (int, float)) or not 0.0 < share <= 1.0:
+            msg = (
+                f"share must be above 0 and at most 1, got {share!r}. It is the share "
+                "of the live rows to check: write 0.01 for one in a hundred."
+            )
+            raise InvalidArgumentError(msg)
+        self.classifier = classifier
+        self.share = float(share)
+        self.max_disagreement = float(classifier.max_disagreement)
+        self._rng = check_random_state(random_state)
+        self._n_seen = self._n_checked = self._n_disagreements = 0
+        self._alarm_at: int | None = None
+        self._lock = threading.Lock()
+        self._to_skip = self._gap()
+
+    # Locks do not travel; everything else does.
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.Lock()
+
+    # ---------------------------------------------------------------- answering
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Answer rows as the classifier does, and check some of them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Class labels: those of the classifier, for rows that are checked, too.
+        """
+        labels: NDArray[Any] = self.classifier.predict(X)
+        chosen = self._choose(len(labels))
+        if len(chosen):
+            full = self.classifier.predict_model(_safe_indexing(X, chosen))
+            self._add(len(chosen), int(np.count_nonzero(labels[chosen] != full)))
+        return labels
+
+    def predictor(self) -> Callable[[NDArray[np.floating]], Any]:
+        """Return a thin callable that answers one row at a time, and checks some.
+
+        Returns
+        -------
+        predictor : callable
+            Takes what the classifier's own ``predictor()`` takes.
+        """
+        answer = self.classifier.predictor()
+        check = self.classifier.predict_model
+
+        def monitored(row: NDArray[np.floating]) -> Any:
+            label = answer(row)
+            if len(self._choose(1)):
+                full = check(np.asarray(row).reshape(1, -1))[0]
+                self._add(1, int(label != full))
+            return label
+
+        return monitored
+
+    def certify(self, X: Any) -> Certificate:
+        """Check all of some rows, and bound the disagreement over all checks so far.
+
+        Unlike `spinney.certify`, it may be called again and again with more rows, until
+        the bound pleases.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows that played no part in making the classifier.
+
+        Returns
+        -------
+        certificate : Certificate
+            Of all rows checked so far. All certificates of this monitor hold together
+            with a probability of 95 %.
+        """
+        n_rows = _num_samples(X)
+        if n_rows:
+            labels = self.classifier.predict(X)
+            full = self.classifier.predict_model(X)
+            with self._lock:
+                self._n_seen += n_rows
+            self._add(n_rows, int(np.count_nonzero(labels != full)))
+        status = self.status()
+        return Certificate(
+            status["disagreement"] if status["n_checked"] else math.nan,
+            status["upper"],
+            status["n_checked"],
+            status["n_disagreements"],
+            CONFIDENCE,
+        )
+
+    # ---------------------------------------------------------------- what is known
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the bound is broken, as far as is known; it stays once raised."""
+        return self._alarm_at is not None
+
+    def status(self) -> dict[str, Any]:
+        """Return what is known, in plain numbers.
+
+        Returns
+        -------
+        status : dict
+            ``n_seen``, ``n_checked`` and ``n_disagreements`` rows; ``disagreement``
+            (None before the first check) with the ends ``lower`` and ``upper`` of an
+            interval that holds at all times with ``confidence``; ``max_disagreement``;
+            ``e_value``, the evidence against it now; ``alarm``, and after how many
+            checks it was raised, ``alarm_at``.
+        """
+        with self._lock:
+            n, k = self._n_checked, self._n_disagreements
+            counts = {"n_seen": self._n_seen, "n_checked": n, "n_disagreements": k}
+            alarm_at = self._alarm_at
+        lower, upper = confidence_sequence(k, n)
+        log_e = log_e_value(k, n, self.max_disagreement)
+        return {
+            **counts,
+            "disagreement": k / n if n else None,
+            "lower": lower,
+            "upper": upper,
+            "confidence": CONFIDENCE,
+            "max_disagreement": self.max_disagreement,
+            # Beyond what a float holds there is no doubt left.
+            "e_value": math.exp(min(log_e, 700.0)),
+            "alarm": alarm_at is not None,
+            "alarm_at": alarm_at,
+        }
+
+    def merge(self, other: Monitor | Mapping[str, Any]) -> Monitor:
+        """Add the counts of another monitor of the same classifier.
+
+        Parameters
+        ----------
+        other : Monitor or mapping
+            The other one, or its `status` (from another process, or a file). Its rows
+            must not have been added before.
+
+        Returns
+        -------
+        self : Monitor
+            With the counts of both, and an alarm if these together raise one. The alarm
+            of the other one is not taken over, see Notes of the class.
+        """
+        status = other.status() if isinstance(other, Monitor) else other
+        bound = status.get("max_disagreement")
+        if bound != self.max_disagreement:
+            msg = (
+                f"The other monitor watches a bound of {bound!r}, and this one of "
+                f"{self.max_disagreement!r}. Merge monitors of the same classifier."
+            )
+            raise InvalidArgumentError(msg)
+        missing = [name for name in COUNTS if name not in status]
+        if missing:
+            msg = (
+                f"The status of a monitor has {', '.join(COUNTS)}, and this one lacks "
+                f"{', '.join(missing)}. Pass what status() returns."
+            )
+            raise InvalidArgumentError(msg)
+        seen = check_n_rows("n_seen", status["n_seen"], None)
+        checked = check_n_rows("n_checked", status["n_checked"], seen)
+        wrong = check_n_rows("n_disagreements", status["n_disagreements"], checked)
+        with self._lock:
+            self._n_seen += seen
+        self._add(checked, wrong)
+        return self
+
+    def to_prometheus(self, prefix: str = "spinney") -> str:
+        """Return the status in the text format that Prometheus reads.
+
+        Parameters
+        ----------
+        prefix : str, default="spinney"
+            What the names of the metrics begin with.
+
+        Returns
+        -------
+        text : str
+            One metric for each number, with a line on what it is.
+        """
+        status = self.status()
+        lines = []
+        for name, kind, words in METRICS:
+            value = status[name]
+            number = math.nan if value is None else float(value)
+            full = f"{prefix}_{name.removeprefix('n_')}"
+            full += "_total" if kind == "counter" else ""
+            shown = "NaN" if math.isnan(number) else f"{number:.17g}"
+            lines += [f"# HELP {full} {words}", f"# TYPE {full} {kind}"]
+            lines.append(f"{full} {shown}")
+        return "\n".join(lines) + "\n"
+
+    def __repr__(self) -> str:
+        status = self.status()
+        state = "ALARM" if status["alarm"] else "no alarm"
+        return (
+            f"<Monitor: {state}; {status['n_disagreements']:,} of "
+            f"{status['n_checked']:,} checked rows disagreed "
+            f"({status['n_seen']:,} seen); bound {self.max_disagreement:g}>"
+        )
+
+    # ---------------------------------------------------------------- counting
+
+    def _gap(self) -> int:
+        """Return how many rows to let pass before the next check."""
+        return int(self._rng.geometric(self.share)) - 1
+
+    def _choose(self, n_rows: int) -> NDArray[np.intp]:
+        """Return which of the next rows to check, and count them as seen."""
+        with self._lock:
+            self._n_seen += n_rows
+            if self._to_skip >= n_rows:
+                self._to_skip -= n_rows
+                return _NONE
+            chosen = []
+            while self._to_skip < n_rows:
+                chosen.append(self._to_skip)
+                self._to_skip += 1 + self._gap()
+            self._to_skip -= n_rows
+        return np.array(chosen, dtype=np.intp)
+
+    def _add(self, n_checked: int, n_disagreements: int) -> None:
+        """Count checks, and see whether they raise an alarm."""
+        with self._lock:
+            self._n_checked += n_checked
+            self._n_disagreements += n_disagreements
+            if self._alarm_at is None and n_disagreements:
+                log_e = log_e_value(
+                    self._n_disagreements, self._n_checked, self.max_disagreement
+                )
+                if log_e >= -math.log(1.0 - CONFIDENCE):
+                    self._alarm_at = self._n_checked
+
+
+_NONE = np.zeros(0, dtype=np.intp)
+
+METRICS = (
+    ("n_seen", "counter", "Rows answered."),
+    ("n_checked", "counter", "Rows answered by all trees as well."),
+    ("n_disagreements", "counter", "Checked rows with another answer."),
+    ("disagreement", "gauge", "Share of the checked rows with another answer."),
+    ("lower", "gauge", "Lower end of the confidence sequence."),
+    ("upper", "gauge", "Upper end of the confidence sequence."),
+    ("max_disagreement", "gauge", "The bound that is watched."),
+    ("e_value", "gauge", "Evidence against the bound."),
+    ("alarm", "gauge", "1 if the bound is broken, as far as is known."),
+)
+
+
+def log_e_value(n_disagreements: int, n_checked: int, bound: float) -> float:
+    """Return the logarithm of the evidence that a disagreement is above a bound.
+
+    Parameters
+    ----------
+    n_disagreements, n_checked : int
+        What was seen.
+    bound : float
+        The bound, in ``[0, 1)``.
+
+    Returns
+    -------
+    log_e : float
+        Of a mixture of likelihood ratios of larger probabilities to the bound. As long
+        as the bound holds, its expectation is at most 1 at any time, and so it ever
+        reaches a number with a probability of at most the inverse of it. Infinite if
+        the bound is 0 and there was a disagreement.
+    """
+    if bound <= 0.0:
+        return math.inf if n_disagreements else 0.0
+    larger = bound * MULTIPLES
+    larger = larger[larger < 1.0]
+    if not len(larger):
+        larger = np.array([0.5 * (1.0 + bound)])
+    weights = 1.0 / larger
+    ratio = xlogy(n_disagreements, larger / bound) + (n_checked - n_disagreements) * (
+        np.log1p(-larger) - math.log1p(-bound)
+    )
+    return float(logsumexp(ratio, b=weights / weights.sum()))
+
+
+def confidence_sequence(n_disagreements: int, n_checked: int) -> tuple[float, float]:
+    """Return an interval for the disagreement that holds at all times together.
+
+    Parameters
+    ----------
+    n_disagreements, n_checked : int
+        What was seen.
+
+    Returns
+    -------
+    lower, upper : float
+        The probabilities against which a mixture of all others, with the weights of
+        Jeffreys, has not gathered evidence of 20.
+    """
+    k, n = n_disagreements, n_checked
+    if n == 0:
+        return 0.0, 1.0
+    mixed = betaln(k + 0.5, n - k + 0.5) - betaln(0.5, 0.5)
+    limit = -math.log(1.0 - CONFIDENCE)
+
+    def excess(p: float) -> float:
+        return float(mixed - xlogy(k, p) - xlog1py(n - k, -p) - limit)
+
+    middle = k / n
+    lower = 0.0 if k == 0 else float(brentq(excess, 1e-300, middle))
+    upper = 1.0 if k == n else float(brentq(excess, middle, 1.0 - 1e-15))
+    return lower, upper
