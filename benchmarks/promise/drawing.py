@@ -65,10 +65,18 @@ def draw(cases: list[dict[str, Any]], path: Path) -> None:
         ax.axis("off")
     words = places[len(found)]
     handles, labels = places[0].get_legend_handles_labels()
-    words.legend(handles, labels, loc="upper left", frameon=False, fontsize=9)
+    # To the left, where the other panels have the names of the data sets.
+    words.legend(
+        handles,
+        labels,
+        loc="upper left",
+        bbox_to_anchor=(-0.45, 1.0),
+        frameon=False,
+        fontsize=9,
+    )
     words.text(
-        0.04,
-        0.62,
+        -0.41,
+        0.66,
         "dot: mean over splits\nline: the middle 90 % of the splits\n"
         f"dashed: the bound, {100 * cases[0]['bound']:g} %",
         transform=words.transAxes,

@@ -1,6 +1,6 @@
 """Measure how often answers differ on new rows, over many splits.
 
-python -m benchmarks.promise.run takes about fifty minutes of one core once models are
+python -m benchmarks.promise.run takes about an hour of one core once models are
 trained; every case is written when it is done, and a run that was broken off goes on
 where it was. --quick takes less than a minute and writes nothing. See
 benchmarks/promise/README.md.

@@ -31,7 +31,7 @@ TITLES = {
     "hard votes": "Hard votes in random order",
     "accelerate": "`accelerate`",
 }
-# What the issue of the bound aims at: so many times the trees of the fit to the rows.
+# What is aimed at: at most so many times the trees of the fit to the rows.
 GOAL = 1.25
 # Where the mean is above the bound by more than chance would have it: standard errors.
 SURELY = 2.0
