@@ -39,6 +39,9 @@ from spinney.runtime.walk_kernels import goes_right
 
 u = np.uint64
 
+# Bits of a small set of categories that stand for "none of them" and for NaN.
+NO_BIT, NAN_BIT = 62, 63
+
 # Conditions between fetching the slot of their outcomes and writing them.
 FETCH_AHEAD = 6
 
@@ -113,6 +116,78 @@ def compare_special(
 
 
 @kernel
+def find_codes_of(values, first, n_rows, rule, code, bit):
+    """Write the category of each row of a column; once for all tests of the column.
+
+    Parameters
+    ----------
+    values, first
+        The column begins at `first` in `values`.
+    n_rows, rule : int
+        Number of rows; what a number that is no integer means, as in `Categories`.
+    code : ndarray of shape (n_rows,), dtype=int64
+        Overwritten: the category, -1 for what is none, -2 for NaN.
+    bit : ndarray of shape (n_rows,), dtype=uint64
+        Overwritten: the same as the number of a bit, `NO_BIT` for what is none or too
+        large, `NAN_BIT` for NaN.
+    """
+    for r in range(u(n_rows)):
+        x = values[u(first) + r]
+        category = np.trunc(x) if rule == 0 else np.floor(x)
+        is_one = category >= 0 and category < 2147483648.0
+        is_one = is_one and (rule != 2 or x == category)
+        code[r] = np.int64(category) if is_one else (-2 if x != x else -1)
+        bit[r] = u(code[r]) if is_one and category < NO_BIT else u(NO_BIT)
+        if x != x:
+            bit[r] = u(NAN_BIT)
+
+
+@kernel
+def compare_categories(
+    code, bit, missing_left, sets, begin, end, n_words, outcomes, start
+):
+    """Test the categories of a column; a bit per row says "goes right".
+
+    Parameters
+    ----------
+    code, bit
+        Of `find_codes_of`.
+    missing_left : bool
+        Whether NaN goes left.
+    sets, begin, end
+        The set is `sets[begin:end]`, as words of 32 bits.
+    n_words, outcomes, start
+        As for `compare`.
+    """
+    small = u(0)  # the whole set, if it fits beside the two special bits
+    fits = end - begin <= 2
+    if fits:
+        for k in range(end - begin):
+            small |= u(sets[begin + k]) << u(32 * k)
+        fits = small >> u(NO_BIT) == u(0)
+    if fits:
+        right = ~(small | (u(missing_left) << u(NAN_BIT)))
+        for w in range(u(n_words)):
+            word = u(0)
+            for r in range(u(64)):
+                word |= ((right >> bit[u(64) * w + r]) & u(1)) << r
+            outcomes[u(start) + w] = word
+        return
+    n_codes = 32 * (end - begin)
+    for w in range(n_words):
+        word = u(0)
+        for r in range(64):
+            c = code[64 * w + r]
+            goes = u(1)
+            if c == -2:
+                goes = u(not missing_left)
+            elif c >= 0 and c < n_codes:
+                goes = ~(u(sets[begin + (c >> 5)]) >> u(c & 31)) & u(1)
+            word |= goes << u(r)
+        outcomes[u(start) + u(w)] = word
+
+
+@kernel
 def compare_others(
     schedule, n_words, words, values, start, categories, first_word, outcomes
 ):
@@ -124,10 +199,30 @@ def compare_others(
     column, threshold = schedule.condition_column, schedule.condition_threshold
     kind, which = schedule.condition_kind, schedule.condition_set
     slot = schedule.condition_slot
+    offsets, sets = categories.offsets, categories.words
+    code = np.empty(64 * n_words, dtype=np.int64)
+    bit = np.empty(64 * n_words, dtype=np.uint64)
+    coded = -1  # the column whose codes these are
     for q in range(schedule.chain_offsets[-1], column.shape[0]):
         first, target = start[column[q]], slot[q] * words + first_word
         if kind[q] <= MISSING_LEFT:
             compare(values, first, threshold[q], kind[q], n_words, outcomes, target)
+        elif kind[q] | MISSING_LEFT == CATEGORICAL | MISSING_LEFT:
+            if coded != column[q]:
+                coded = column[q]
+                rule = categories.rule
+                find_codes_of(values, first, 64 * n_words, rule, code, bit)
+            compare_categories(
+                code,
+                bit,
+                kind[q] & MISSING_LEFT != 0,
+                sets,
+                offsets[which[q]],
+                offsets[which[q] + 1],
+                n_words,
+                outcomes,
+                target,
+            )
         else:
             compare_special(
                 values,

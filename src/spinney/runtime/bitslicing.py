@@ -27,6 +27,7 @@ bitslicing takes about a seventeenth and a third of the time of walking there.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -108,10 +109,23 @@ class Schedule(NamedTuple):
 
 
 def category_sets(forest: Forest) -> NDArray[np.int64]:
-    """Return the set of categories that each node looks up, -1 for none."""
-    if forest.category_set is None:
+    """Return the set of categories that each node looks up, -1 for none.
+
+    Of sets with the same members it is always the first: they are one condition.
+    """
+    chosen = forest.category_set
+    if chosen is None:
         return np.full(forest.n_nodes, -1, dtype=np.int64)
-    return forest.category_set.astype(np.int64)
+    assert forest.category_offsets is not None
+    assert forest.category_words is not None
+    offsets, words = forest.category_offsets, forest.category_words
+    first: dict[bytes, int] = {}
+    same = [
+        first.setdefault(words[begin:end].tobytes().rstrip(b"\0"), number)
+        for number, (begin, end) in enumerate(pairwise(offsets.tolist()))
+    ]
+    # The last entry is for nodes without a set.
+    return np.array([*same, -1], dtype=np.int64)[chosen]
 
 
 def node_kinds(forest: Forest) -> NDArray[np.uint8]:

@@ -222,7 +222,11 @@ class EarlyExitEngine:
     ) -> None:
         """Answer the rows of one thread."""
         dtype = rows.dtype.type
-        by_row = self._scoring.engine.row_arguments(dtype)
+        whole = self._scoring.engine
+        by_row = whole.row_arguments(dtype)
+        if by_row is None and len(rows) < MIN_BLOCK_ROWS and whole.widened is not None:
+            rows = read_only(whole.widened.rows(rows))
+            by_row = whole.widened.engine.row_arguments(dtype)
         if len(rows) < MIN_BLOCK_ROWS and by_row is not None:
             k, n_left = 0, len(rows)
             index = np.arange(n_left)
@@ -360,18 +364,14 @@ class EarlyExitEngine:
             rows = forest.engine.rows(X)
             return labels[int(self.evaluate(rows)[0][0])]
 
-        arguments = {}
+        arguments, widen = {}, None
         if rule.kind != BY_BIN and not rule.at_once:
-            whole = self._scoring.engine
-            for dtype in whole.dtypes_of_single_rows():
-                by_row = whole.row_arguments(dtype)
-                if by_row is not None:
-                    arguments[np.dtype(dtype)] = (
-                        *by_row,
-                        *self._exit_arguments,
-                        self._start,
-                    )
-        return RowPredictor(forest, early_class_of_row, arguments, answer)
+            by_row, widen = self._scoring.engine.arguments_of_single_rows()
+            arguments = {
+                dtype: (*of_rows, *self._exit_arguments, self._start)
+                for dtype, of_rows in by_row.items()
+            }
+        return RowPredictor(forest, early_class_of_row, arguments, answer, widen)
 
 
 def _n_rows(rows: Any) -> int:

@@ -38,6 +38,7 @@ from spinney.runtime.layout import Layout, fits_32_bits, lay_out
 from spinney.runtime.loading import ALL_ROWS
 from spinney.runtime.row_kernels import RowArguments, class_of_row, score_rows
 from spinney.runtime.row_predictors import ProbabilityPredictor, RowPredictor
+from spinney.runtime.widening import Widened, widened
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
@@ -68,6 +69,8 @@ class Engine:
         self._layouts: dict[tuple[type, bool], Layout] = {}
         self._tables: dict[type, NDArray[np.floating]] = {}
         self._row_arguments: dict[type, RowArguments | None] = {}
+        self._widened: Widened | None = None
+        self._is_widened = False
         output = forest.tree_output
         self.tree_output: NDArray[np.int64] = (
             np.full(forest.n_trees, -1, dtype=np.int64)
@@ -135,6 +138,17 @@ class Engine:
                 self._tables[dtype] = np.ascontiguousarray(values, dtype=self.sum_dtype)
             return self._tables[dtype]
 
+    @property
+    def widened(self) -> Widened | None:
+        """The same trees for wider rows, if single rows need that; see `widening`."""
+        with self._lock:
+            if not self._is_widened:
+                found = widened(self.forest)
+                if found is not None and not found.engine.is_narrow:
+                    found = None
+                self._widened, self._is_widened = found, True
+            return self._widened
+
     def row_arguments(self, dtype: type[np.floating]) -> RowArguments | None:
         """Return what the kernels for single rows need, made on first use.
 
@@ -187,6 +201,9 @@ class Engine:
                 total = np.empty((len(rows), self.forest.n_outputs), self.sum_dtype)
                 score_rows(rows, *arguments, self._ends, total)
                 return total
+            wide = self.widened
+            if wide is not None:
+                return wide.engine.raw(wide.rows(rows))
         layout = self.layout(rows.dtype.type)
         table = self.table(layout, rows.dtype.type)
         block = rows_per_block(layout, rows)
@@ -270,23 +287,49 @@ class Engine:
             margin = CLOSE if forest.link == "softmax" else np.inf
         # In the type of the sum, as `Forest.winners` compares.
         decision = float(self.sum_dtype.type(forest.effective_threshold)), margin
-        arguments = {}
-        for dtype in self.dtypes_of_single_rows():
-            by_row = self.row_arguments(dtype)
-            if forest.classes is not None and by_row is not None:
-                arguments[np.dtype(dtype)] = (*by_row, self._ends, *decision)
+        by_row, widen = self.arguments_of_single_rows()
+        if forest.classes is None:
+            by_row = {}
+        arguments = {
+            dtype: (*of_rows, self._ends, *decision)
+            for dtype, of_rows in by_row.items()
+        }
         return RowPredictor(
-            forest, class_of_row, arguments, lambda X: forest.predict(X)[0]
+            forest, class_of_row, arguments, lambda X: forest.predict(X)[0], widen
         )
 
     def probability_predictor(self) -> ProbabilityPredictor:
         """Return a thin callable that returns the probabilities of one row."""
-        arguments = {}
-        for dtype in self.dtypes_of_single_rows():
-            by_row = self.row_arguments(dtype)
-            if by_row is not None:
-                arguments[np.dtype(dtype)] = (*by_row, self._ends)
-        return ProbabilityPredictor(self.forest, self.sum_dtype, score_rows, arguments)
+        by_row, widen = self.arguments_of_single_rows()
+        arguments = {dtype: (*of_rows, self._ends) for dtype, of_rows in by_row.items()}
+        return ProbabilityPredictor(
+            self.forest, self.sum_dtype, score_rows, arguments, widen
+        )
+
+    def arguments_of_single_rows(
+        self,
+    ) -> tuple[dict[np.dtype, RowArguments], Callable[..., Any] | None]:
+        """Return what kernels for single rows need, and what widens rows for them.
+
+        Returns
+        -------
+        arguments : dict
+            For each type of rows; empty if only the way of the batches is open.
+        widen : callable or None
+            To be called with a row first.
+        """
+        dtypes = self.dtypes_of_single_rows()
+        found = {np.dtype(dtype): self.row_arguments(dtype) for dtype in dtypes}
+        wide = None
+        if dtypes and None in found.values():
+            wide = self.widened
+            if wide is not None:
+                found = {
+                    np.dtype(dtype): wide.engine.row_arguments(dtype)
+                    for dtype in dtypes
+                }
+        known = {dtype: each for dtype, each in found.items() if each is not None}
+        return known, None if wide is None else wide.row
 
     def dtypes_of_single_rows(self) -> list[type[np.floating]]:
         """Return the types of rows for which a thin predictor is made."""

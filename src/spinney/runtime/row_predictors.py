@@ -31,6 +31,8 @@ class RowPredictor:
         The arguments for each type of row that the kernel takes.
     answer : callable
         Answers a table of one row, for all rows that the kernel does not take.
+    widen : callable, optional
+        What a row is put through before the kernel.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class RowPredictor:
         kernel: Callable[..., int],
         arguments: dict[np.dtype, tuple[Any, ...]],
         answer: Callable[[Any], Any],
+        widen: Callable[..., Any] | None = None,
     ) -> None:
         self._forest = forest
         self._shape = (forest.n_features,)
@@ -46,6 +49,7 @@ class RowPredictor:
         self._kernel = kernel
         self._arguments = arguments
         self._answer = answer
+        self._widen = widen
 
     def __call__(self, row: Any) -> Any:
         """Return the label (or the number) for one row.
@@ -65,7 +69,8 @@ class RowPredictor:
             return self._answer(one_row(row, self._forest))
         if not row.flags.carray:  # strided or read-only: see `kernel_arrays`
             row = row.copy()
-        winner = self._kernel(row, *arguments)
+        wide = row if self._widen is None else self._widen(row)
+        winner = self._kernel(wide, *arguments)
         if winner >= 0:
             return self._labels[winner]
         return self._answer(one_row(row, self._forest))
@@ -84,6 +89,8 @@ class ProbabilityPredictor:
         Takes rows, arguments, and the scores to be written.
     arguments : dict
         The arguments for each type of row that the kernel takes.
+    widen : callable, optional
+        What a row is put through before the kernel.
     """
 
     def __init__(
@@ -92,7 +99,9 @@ class ProbabilityPredictor:
         sum_dtype: np.dtype,
         kernel: Callable[..., None],
         arguments: dict[np.dtype, tuple[Any, ...]],
+        widen: Callable[..., Any] | None = None,
     ) -> None:
+        self._widen = widen
         self._forest = forest
         self._shape = (forest.n_features,)
         self._total = (1, forest.n_outputs)
@@ -126,6 +135,8 @@ class ProbabilityPredictor:
             return self._checked(row)
         if not row.flags.carray:
             row = row.copy()
+        if self._widen is not None:
+            row = self._widen(row)
         total = np.empty(self._total, dtype=self._sum_dtype)
         self._kernel(row.reshape(1, -1), *arguments, total)
         if self._is_raw:

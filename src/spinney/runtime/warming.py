@@ -57,6 +57,12 @@ def warm_up() -> list[tuple[str, float]]:
         timed(f"single rows, {name}", partial(forest.predictor(), rows[0]))
         if sum_type == "float64":
             timed(f"leaves, {row_type} rows", partial(forest.leaves, rows))
+            coded = forest.replace(
+                category_set=np.array([0, -1, -1, -1, -1, -1]),
+                category_offsets=np.array([0, 1]),
+                category_words=np.array([1]),
+            )
+            timed(f"categories, {row_type} rows", partial(coded.predictor(), rows[0]))
             rule = ExitRule.between([0, 1], [1], [-np.inf], [np.inf])
             early = EarlyExitEngine(forest, rule)
             read_only = forest.engine.rows(rows)
