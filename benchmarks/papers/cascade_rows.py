@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.papers import published
+from benchmarks.papers.cascade import PAPER
 from benchmarks.papers.reading import numbers_in, table_under
 from benchmarks.papers.side_by_side import NO_NUMBER, NOT_AT_HAND, Row
 from spinney.ordering import ScoreTable
@@ -90,7 +91,7 @@ def _public_set(page: Path, name: str, depth: int) -> list[Row]:
     fan_wins = [
         order
         for order in ("natural", "individual_mse", "greedy_mse")
-        if reached[f"{order}, fan"] < reached[f"{order}, thresholds"]
+        if reached[f"{order}, fan"] < reached[f"{order}, {PAPER}"]
     ]
     near_fan = min(smaller, key=lambda count: abs(count - fan[0]))
     return [

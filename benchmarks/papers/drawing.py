@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,22 @@ def save_figure(figure: Any, name: str) -> None:
     name : str
         Name of the file, without its suffix.
     """
+    write_figure(figure, FIGURES / f"{name}.svg")
+
+
+def write_figure(figure: Any, path: Path) -> None:
+    """Write a figure to a file; the same figure gives the same file.
+
+    Parameters
+    ----------
+    figure : matplotlib Figure
+        What was drawn.
+    path : path
+        An SVG file, in a folder that is made if it is not there.
+    """
     from matplotlib import pyplot
 
-    path = FIGURES / f"{name}.svg"
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)
     lines = path.read_text(encoding="utf-8").splitlines()

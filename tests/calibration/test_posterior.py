@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
@@ -40,6 +41,31 @@ def test_events_that_are_parted_by_their_values_give_a_steep_but_finite_curve():
     intercept, slope = logistic_curve(values, values > 0)
     assert 5 < slope < 1e4
     assert abs(intercept) < 1.0
+
+
+@pytest.mark.parametrize("n_wrong", [0, 1, 3, 10])
+@pytest.mark.parametrize("seed", range(5))
+def test_rare_events_that_values_all_but_part_are_fitted_to_the_end(seed, n_wrong):
+    # Partial scores near the end of a cascade: whole Newton steps went astray here,
+    # and left the curve somewhere among the rows that never have the event.
+    rng = np.random.default_rng(seed)
+    values = np.concatenate([rng.normal(-4, 1, 1880), rng.normal(0, 1.5, 120)])
+    happened = values > 0.3
+    near = np.argsort(np.abs(values - 0.3))[: 4 * n_wrong]
+    wrong = rng.permutation(near)[:n_wrong]
+    happened[wrong] = ~happened[wrong]
+    intercept, slope = logistic_curve(values, happened)
+    centre, spread = values.mean(), values.std()
+
+    def loss(weights):
+        odds = weights[0] + weights[1] * (values - centre) / spread
+        ridge = 0.5 * SHRINKAGE * np.dot(weights, weights)
+        return np.logaddexp(0, np.where(happened, -odds, odds)).sum() + ridge
+
+    found = np.array([intercept + slope * centre, slope * spread])
+    best = minimize(loss, np.array([-3.0, 3.0]), method="Nelder-Mead", tol=1e-10)
+    assert loss(found) <= best.fun * (1 + 1e-9) + 1e-9
+    assert -intercept / slope == pytest.approx(0.3, abs=0.3)
 
 
 @pytest.mark.parametrize("happened", [True, False])

@@ -1,0 +1,1 @@
+"""How often answers really differ on new rows, over many splits."""
