@@ -26,6 +26,7 @@ if _typing.TYPE_CHECKING:
     from spinney.anytime import AnytimeForestClassifier
     from spinney.base.all_trees import AllTreesClassifier
     from spinney.cascade import CascadeClassifier
+    from spinney.export import compile, export_c
     from spinney.pruning import BudgetedForestClassifier, FeatureCostPruner
     from spinney.sequential.classifier import SequentialVotingClassifier
 
@@ -50,6 +51,8 @@ __all__ = [
     "__version__",
     "accelerate",
     "certify",
+    "compile",
+    "export_c",
     "load",
     "optimal_strategy",
     "read_model",
@@ -65,6 +68,8 @@ _ON_FIRST_USE = {
     "FeatureCostPruner": "spinney.pruning",
     "SequentialVotingClassifier": "spinney.sequential.classifier",
     "accelerate": "spinney.acceleration.accelerate",
+    "compile": "spinney.export",
+    "export_c": "spinney.export",
 }
 
 
