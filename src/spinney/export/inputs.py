@@ -149,11 +149,15 @@ def make_slots(forest: Forest, input_type: str | None, scale: ArrayLike) -> Slot
     numeric = inner[~is_set[inner]]
     if is_integer:
         last = _last_integers(forest, numeric, scales, chosen)
-        nobody = last < np.iinfo(chosen).min
+        # Where keys have room, a key below all integers says the same.
+        nobody = (last < np.iinfo(chosen).min) & (bits == INTEGERS[chosen][1])
         swapped = numeric[nobody]
         left[swapped], right[swapped] = right[swapped], left[swapped].copy()
         last[nobody] = np.iinfo(chosen).max
-        key[numeric] = (last + (1 << (bits - 1))).astype(np.uint64)
+        # Adding half of the range of 64 bits wraps around, as it should.
+        key[numeric] = last.astype(np.uint64) + np.uint64(1 << (bits - 1))
+        if bits < 64:
+            key &= np.uint64((1 << bits) - 1)
     else:
         key[numeric] = float_keys(forest.threshold[numeric], chosen)
     return Slots(
@@ -317,7 +321,7 @@ $zero$category    return ($key)(($key)x ^ $sign);
 # Codes by the rule of the library; `whole` is the number without its fraction.
 CATEGORY = """    if (flags & $categorical) {
         int32_t whole;
-        if (!($lowest && x < $limit)) {
+        if (!($range)) {
             return 1;
         }
         whole = (int32_t)x;
@@ -402,17 +406,17 @@ def _category_source(slots: Slots) -> str:
     key, rule = slots.key_type, slots.category_rule
     is_float = slots.input_type in FLOATS
     suffix = "f" if slots.input_type == "float32" else ""
-    lowest, limit = "x >= 0", str(MAX_CATEGORY)
-    if is_float:
+    inside = "x >= 0"
+    if slots.input_type == "int32":
+        inside += f" && x < {MAX_CATEGORY}"
+    elif is_float:
         # Truncation only differs from rounding down between -1 and 0.
-        lowest = f"x > -1.0{suffix}" if rule == "truncate" else f"x >= 0.0{suffix}"
-        limit = f"{MAX_CATEGORY}.0{suffix}"
+        inside = f"x > -1.0{suffix}" if rule == "truncate" else f"x >= 0.0{suffix}"
+        inside += f" && x < {MAX_CATEGORY}.0{suffix}"
     code = f"({key})whole + {FIRST_CATEGORY}"
     if is_float and rule == "exact":
         code = f"({slots.row_type})whole == x ? {code} : 1"
-    return fill(
-        CATEGORY, categorical=CATEGORICAL, lowest=lowest, limit=limit, exact=code
-    )
+    return fill(CATEGORY, categorical=CATEGORICAL, range=inside, exact=code)
 
 
 def load_source(slots: Slots, tables: Tables, *, end: bool) -> str:

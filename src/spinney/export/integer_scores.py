@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from spinney.export.c_text import fill
 from spinney.export.exits import EarlyExit
 
@@ -56,24 +58,24 @@ class IntegerScores:
         load : str
             Statements that make `keys` of `row`.
         """
-        layout = self.early.layout
+        layout, parts = self.early.layout, self._parts()
+        if not re.search(r"\bv\b", parts["start"] + parts["add"]):
+            parts["v"] = ""
         return fill(
             SCORES,
             declarations=layout.declarations,
             load=load,
             leaf=layout.leaf_of("tree", own=False),
-            **self._parts(),
+            **parts,
         )
 
-    def lazily_source(self, begin: str, n_classes: int) -> str:
+    def lazily_source(self, begin: str) -> str:
         """Return the function that buys features.
 
         Parameters
         ----------
         begin : str
             Statements that begin with nothing bought.
-        n_classes : int
-            Number of classes.
         """
         return fill(LAZILY, begin=begin, end=self.early.end(), **self._parts())
 

@@ -409,7 +409,7 @@ class Writer:
         self._prototypes += scores.prototypes
         if program.is_lazy:
             source += purchases_source(layout, self.tables) + layout.buying_source()
-            source += scores.lazily_source(begin_source(layout), program.n_classes)
+            source += scores.lazily_source(begin_source(layout))
             self._declare_lazily()
         return source
 
