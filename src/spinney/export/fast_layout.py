@@ -230,7 +230,7 @@ class FastLayout(Layout):
 
     @property
     def declarations(self) -> str:
-        return f"    size_t leaf[{self.group}];\n"
+        return f"    size_t leaf[{self.group}] = {{0}};\n"
 
     def leaf_of(self, tree: str, own: bool) -> str:
         prefix = "P_own_" if own else "P_"

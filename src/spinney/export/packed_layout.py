@@ -111,22 +111,23 @@ def byte_width(largest: int) -> int:
 PACKED_WALK = """
 /* Takes a row down a tree and returns the number of its leaf. */
 static size_t P_walk(const $row *keys, size_t tree) {
-    size_t at = P_START(tree), leaf = at + tree, inner = P_START(tree + 1) - at;
+    const size_t at = P_START(tree);
+    const uint8_t *node = P_node + $width * at;
+    size_t leaf = at + tree, inner = P_START(tree + 1) - at;
     while (inner > 0) {
 $look        if ($right) {
-            at += in_left + 1;
+            node += $width * (in_left + 1);
             leaf += in_left + 1;
             inner -= in_left + 1;
         } else {
-            at += 1;
+            node += $width;
             inner = in_left;
         }
     }
     return leaf;
 }
 """
-PACKED_LOOK = """        const uint8_t *node = P_node + $width * at;
-        const $word word = P_GET$word_bytes(node);
+PACKED_LOOK = """        const $word word = P_GET$word_bytes(node);
         const size_t in_left = (size_t)(word & $left_mask);
         const size_t slot = (size_t)(word >> $slot_shift);
         const $key key = $key_of;
@@ -148,6 +149,7 @@ static P_cursor P_BEGIN(size_t tree) {
 static P_cursor P_STEP(const $row *keys, P_cursor c) {
     const size_t at = c.at;
     if (c.inner > 0) {
+        const uint8_t *node = P_node + $width * at;
 $look        if ($right) {
             c.at = ($at)(at + in_left + 1);
             c.leaf = ($at)(c.leaf + in_left + 1);
@@ -169,8 +171,8 @@ static size_t P_walk_buying(P_purchases *p, size_t tree) {
     const $row *keys = p->keys;
     size_t at = P_START(tree), leaf = at + tree, inner = P_START(tree + 1) - at;
     while (inner > 0) {
-        const $word asks = P_GET$word_bytes(P_node + $width * at);
-        const size_t wanted = (size_t)(asks >> $slot_shift);
+        const uint8_t *node = P_node + $width * at;
+        const size_t wanted = (size_t)(P_GET$word_bytes(node) >> $slot_shift);
         if (!p->bought[wanted]) {
             P_buy(p, wanted);
         }

@@ -1,0 +1,215 @@
+"""Measure exported C beside other exporters; writes the tables of the README.
+
+``python -m benchmarks.export.run`` from the root of the project. Exporters that are not
+installed are left out, and so are targets whose compiler or emulator is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import spinney
+from benchmarks.export import measure
+from benchmarks.export.cases import LARGE, SMALL, Case, make
+from benchmarks.export.exporters import (
+    FOR_DEVICES,
+    FOR_SERVERS,
+    NotTaken,
+    early,
+    fresh,
+)
+from benchmarks.export.tables import write_tables
+
+RESULTS = Path(__file__).parent / "results"
+N_COUNTED = 200  # rows on the emulated Cortex-M3
+
+
+def servers(case: Case, work: Path) -> list[dict[str, Any]]:
+    """Return the time of a single row in C, exporter by exporter."""
+    full = case.model.predict(case.test)
+    found = []
+    for name, write in FOR_SERVERS.items():
+        folder = fresh(work / name.replace(" ", "_").replace(",", ""))
+        try:
+            written = write(case, folder)
+            taken, classes = measure.nanoseconds(written, case.test, folder)
+        except (NotTaken, RuntimeError) as error:
+            say(f"  {name}: {str(error)[:200]}")
+            continue
+        differ = float((classes != full).mean())
+        found.append({"exporter": name, "ns": taken, "differ": differ})
+        say(f"  {name}: {taken:,.0f} ns, {differ:.2%} differ")
+    return found
+
+
+def callers(case: Case, work: Path) -> list[dict[str, Any]]:
+    """Return the time of a single row called from Python."""
+    forest = spinney.read_model(case.model)
+    fast = early(case)
+    dtype = np.dtype(forest.input_dtype)
+    rows = [np.array(row, dtype=dtype) for row in case.test[:500]]
+    ways: dict[str, Any] = {
+        "predictor(), all trees": forest.predictor(),
+        "compile(), all trees": spinney.compile(forest),
+        "predictor(), early exit": fast.predictor(),
+        "compile(), early exit": spinney.compile(fast),
+    }
+    if type(case.model).__name__.startswith("LGBM"):
+        ways |= lightgbm_callers(case, work)
+    found = []
+    for name, answer in ways.items():
+        best = np.inf
+        for _ in range(20):
+            begin = time.perf_counter()
+            for row in rows:
+                answer(row)
+            best = min(best, time.perf_counter() - begin)
+        microseconds = 1e6 * best / len(rows)
+        found.append({"caller": name, "us": microseconds})
+        say(f"  {name}: {microseconds:.2f} µs")
+    return found
+
+
+def lightgbm_callers(case: Case, work: Path) -> dict[str, Any]:
+    """Return lleaves and LightGBM's own single-row call, as Python functions."""
+    import ctypes
+
+    ways: dict[str, Any] = {}
+    booster = case.model.booster_
+    try:
+        import lleaves
+
+        booster.save_model(str(work / "model.txt"))
+        made = lleaves.Model(model_file=str(work / "model.txt"))
+        made.compile()
+        ways["lleaves"] = lambda row: (
+            made.predict(row.reshape(1, -1), n_jobs=1)[0] > 0.5
+        )
+    except ImportError:
+        say("  lleaves is not installed")
+    from lightgbm.basic import _LIB
+
+    config = ctypes.c_void_p()
+    n = case.test.shape[1]
+    _LIB.LGBM_BoosterPredictForMatSingleRowFastInit(
+        booster._handle, 0, 0, -1, 1, n, b"num_threads=1", ctypes.byref(config)
+    )
+    out, size = ctypes.c_double(), ctypes.c_int64()
+    call = _LIB.LGBM_BoosterPredictForMatSingleRowFast
+    out_at, size_at = ctypes.byref(out), ctypes.byref(size)
+
+    def single(row: Any) -> bool:
+        data = ctypes.c_void_p(row.__array_interface__["data"][0])
+        call(config, data, size_at, out_at)
+        return out.value > 0.5
+
+    ways["LightGBM, single-row C call"] = single
+    return ways
+
+
+def devices(case: Case, work: Path) -> list[dict[str, Any]]:
+    """Return bytes of flash and agreement, exporter by exporter."""
+    full = case.model.predict(case.test)
+    found = []
+    for name, write in FOR_DEVICES.items():
+        folder = fresh(work / name.replace(" ", "_").replace(",", ""))
+        row: dict[str, Any] = {"exporter": name}
+        try:
+            written = write(case, folder)
+            _, classes = measure.nanoseconds(written, case.test, folder, rounds=1)
+            row["differ"] = float((classes != full).mean())
+            n_features = case.test.shape[1]
+            for cpu in ("cortex-m0", "cortex-m3"):
+                row[cpu] = measure.flash_bytes(written, n_features, folder, cpu)
+            if not name.startswith("micromlgen"):
+                some = case.test[:N_COUNTED]
+                row["instructions"] = measure.instructions(written, some, folder)
+        except (NotTaken, RuntimeError) as error:
+            say(f"  {name}: {str(error)[:200]}")
+            if len(row) < 3:
+                continue
+        found.append(row)
+        say(f"  {row}")
+    return found
+
+
+def anytime(case: Case, work: Path) -> list[dict[str, Any]]:
+    """Return the instructions of an anytime forest at a quarter of its steps."""
+    from sklearn.frozen import FrozenEstimator
+
+    half = len(case.calibration) // 2
+    X, rest = case.calibration[:half], case.calibration[half:]
+    y = case.model.predict(X)
+    fitted = spinney.AnytimeForestClassifier(FrozenEstimator(case.model)).fit(X, y)
+    folder = fresh(work / "anytime")
+    spinney.export_c(
+        fitted,
+        folder / "model.c",
+        name="m",
+        arithmetic="integer",
+        X=rest,
+        input_type="int16",
+    )
+    n_steps = len(fitted.order_)
+    found = []
+    for share in (0.25, 1.0):
+        steps = int(n_steps * share)
+        (folder / "entry.c").write_text(
+            f'#include "model.h"\nint answer(const int16_t *row) {{\n'
+            "    m_state state;\n    int i;\n    m_start(&state, row);\n"
+            f"    for (i = 0; i < {steps}; i++) {{\n        m_step(&state);\n    }}\n"
+            "    return m_answer(&state);\n}\n"
+        )
+        from benchmarks.export.exporters import Written
+
+        written = Written("int16_t")
+        full = case.model.predict(case.test)
+        _, classes = measure.nanoseconds(written, case.test, folder, rounds=1)
+        row = {
+            "exporter": f"spinney anytime, {share:.0%} of {n_steps} steps",
+            "differ": float((classes != full).mean()),
+            "instructions": measure.instructions(
+                written, case.test[:N_COUNTED], folder
+            ),
+        }
+        found.append(row)
+        say(f"  {row}")
+    return found
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Measure everything, and write results and tables."""
+    results: dict[str, Any] = {"servers": {}, "callers": {}, "devices": {}}
+    work = Path(tempfile.mkdtemp())
+    for name in SMALL:
+        say(name)
+        case = make(name)
+        results["devices"][name] = devices(case, work)
+        if name.startswith("RF"):
+            results["devices"][name] += anytime(case, work)
+    for name in LARGE:
+        say(name)
+        case = make(name)
+        results["servers"][name] = servers(case, work)
+        results["callers"][name] = callers(case, work)
+    shutil.rmtree(work, ignore_errors=True)
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / "export.json"
+    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_tables(results)
+
+
+if __name__ == "__main__":
+    main()
