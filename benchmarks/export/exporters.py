@@ -1,7 +1,7 @@
 """The same model written as C by each exporter, behind one function.
 
-Every exporter gives files, among them ``entry.c`` with ``int answer(const T *row)``: the
-class of a row. What an exporter does not take is left out.
+Every exporter gives files, among them ``entry.c`` with ``int answer(const T *row)``:
+the class of a row. What an exporter does not take is left out.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def _spinney(case: Case, folder: Path, obj: Any, **options: Any) -> Written:
     row = text.split("int m_predict(const ")[1].split(" *row")[0]
     _entry(
         folder,
-        f'#include "model.h"\nint answer(const {row} *row) {{ return m_predict(row); }}',
+        f'#include "model.h"\nint answer(const {row} *row) '
+        "{ return m_predict(row); }",
     )
     return Written(row)
 
