@@ -22,7 +22,8 @@ def write_tables(results: dict[str, Any]) -> None:
     for name, rows in results["devices"].items():
         lines += [f"### {name}: flash and instructions", ""]
         lines += [
-            "| code | flash, Cortex-M0 | flash, Cortex-M3 | instructions per row | differ |",
+            "| code | flash, Cortex-M0 | flash, Cortex-M3 | instructions per row "
+            "| differ |",
             "|---|---:|---:|---:|---:|",
         ]
         for row in rows:
@@ -37,7 +38,8 @@ def write_tables(results: dict[str, Any]) -> None:
         lines += ["| code in C, `-O2` | ns per row | differ |", "|---|---:|---:|"]
         for row in rows:
             lines.append(
-                f"| {row['exporter']} | {_whole(row['ns'])} | {_percent(row['differ'])} |"
+                f"| {row['exporter']} | {_whole(row['ns'])} "
+                f"| {_percent(row['differ'])} |"
             )
         lines += ["", "| called from Python | µs per row |", "|---|---:|"]
         lines += [
