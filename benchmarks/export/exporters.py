@@ -203,7 +203,7 @@ def micromlgen(case: Case, folder: Path) -> Written:
         msg = "micromlgen takes no such model"
         raise NotTaken(msg)
     code = library.port(case.model)
-    (folder / "model.h").write_text(code.replace("#include <cstdarg>", ""))
+    (folder / "model.h").write_text(code.replace("<cstdarg>", "<stdarg.h>"))
     (folder / "entry.cpp").write_text(
         '#include <stdint.h>\n#include "model.h"\n'
         "static Eloquent::ML::Port::RandomForest forest;\n"

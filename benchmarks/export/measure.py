@@ -89,17 +89,22 @@ int main(void) {{
 }}
 """
 TICK = 40  # instructions
+LIMIT = 240  # seconds, for compilers and emulators
 
 
-def run(command: list[Any], folder: Path, **options: Any) -> Any:
+def run(command: list[Any], folder: Path) -> Any:
     """Run a command, and stop with what it says if it fails."""
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=folder,
-        capture_output=True,
-        check=False,
-        **options,
-    )
+    try:
+        done = subprocess.run(
+            [str(part) for part in command],
+            cwd=folder,
+            capture_output=True,
+            check=False,
+            timeout=LIMIT,
+        )
+    except subprocess.TimeoutExpired as error:
+        msg = f"{command[0]} was stopped after {LIMIT} seconds"
+        raise RuntimeError(msg) from error
     if done.returncode:
         msg = f"{command}: {done.stderr.decode(errors='replace')[-2000:]}"
         raise RuntimeError(msg)
@@ -193,9 +198,7 @@ def instructions(written: Written, rows: Any, folder: Path) -> float:
         ],
         folder,
     )
-    done = run(
-        ["qemu-system-arm", "-icount", "shift=0", *QEMU_CORTEX], folder, timeout=600
-    )
+    done = run(["qemu-system-arm", "-icount", "shift=0", *QEMU_CORTEX], folder)
     found = re.match(rb"(\d+) (-?\d+)", done.stdout)
     assert found is not None
     return TICK * int(found[1]) / len(data)

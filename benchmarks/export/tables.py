@@ -39,7 +39,7 @@ def write_tables(results: dict[str, Any]) -> None:
         for row in rows:
             lines.append(
                 f"| {row['exporter']} | {_whole(row['ns'])} "
-                f"| {_percent(row['differ'])} |"
+                f"| {row.get('failed') or _percent(row['differ'])} |"
             )
         lines += ["", "| called from Python | µs per row |", "|---|---:|"]
         lines += [
