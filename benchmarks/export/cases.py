@@ -69,7 +69,9 @@ def xgboost(n_trees: int, depth: int, data: str, integers: bool) -> Any:
     from xgboost import XGBClassifier
 
     X, y, calibration, test = rows(data, integers=integers)
-    model = XGBClassifier(n_estimators=n_trees, max_depth=depth, n_jobs=2)
+    model = XGBClassifier(
+        n_estimators=n_trees, max_depth=depth, base_score=0.5, n_jobs=2
+    )
     return model.fit(X, y), calibration, test
 
 

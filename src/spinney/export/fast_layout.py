@@ -19,39 +19,20 @@ from spinney.runtime.building import arrange_nodes, leaves_below
 
 # Trees that are walked at once.
 GROUP = 8
+# So many at the end, if no more are left over.
+FEW = 4
 
-WALK_EIGHT = """
-/* Takes a row down eight trees at once: they need not wait for one another. */
-static void P_walk(const $key *keys, const $root *root, unsigned levels, size_t *leaf) {
-    size_t a = root[0], b = root[1], c = root[2], d = root[3];
-    size_t e = root[4], f = root[5], g = root[6], h = root[7];
+WALK_TOGETHER = """
+/* Takes a row down $n trees at once: they need not wait for one another. */
+static void $name(
+    const $key *keys, const $root *root, unsigned levels, size_t *leaf) {
+    $begin
     for (; levels > 0; levels--) {
-        const $node u = P_node[2 * a + 1], v = P_node[2 * b + 1];
-        const $node w = P_node[2 * c + 1], x = P_node[2 * d + 1];
-        const $node y = P_node[2 * e + 1], z = P_node[2 * f + 1];
-        const $node s = P_node[2 * g + 1], t = P_node[2 * h + 1];
-$test        a = (size_t)(u >> $shift) + (keys[u & $mask] > P_node[2 * a]);
-        b = (size_t)(v >> $shift) + (keys[v & $mask] > P_node[2 * b]);
-        c = (size_t)(w >> $shift) + (keys[w & $mask] > P_node[2 * c]);
-        d = (size_t)(x >> $shift) + (keys[x & $mask] > P_node[2 * d]);
-        e = (size_t)(y >> $shift) + (keys[y & $mask] > P_node[2 * e]);
-        f = (size_t)(z >> $shift) + (keys[z & $mask] > P_node[2 * f]);
-        g = (size_t)(s >> $shift) + (keys[s & $mask] > P_node[2 * g]);
-        h = (size_t)(t >> $shift) + (keys[t & $mask] > P_node[2 * h]);
-    }
-    leaf[0] = a;
-    leaf[1] = b;
-    leaf[2] = c;
-    leaf[3] = d;
-    leaf[4] = e;
-    leaf[5] = f;
-    leaf[6] = g;
-    leaf[7] = h;
-}
+$links$test$moves    }
+$end}
 """
-# All eight at a leaf: none of them looks at anything.
-ALL_AT_LEAVES = """        if (((u & $mask) + (v & $mask) + (w & $mask) + (x & $mask)
-             + (y & $mask) + (z & $mask) + (s & $mask) + (t & $mask)) == $all) {
+# All trees at a leaf: none of them looks at anything.
+ALL_AT_LEAVES = """        if ($sum == $all) {
             break;
         }
 """
@@ -207,13 +188,49 @@ class FastLayout(Layout):
         parts = self._parts()
         if self.group == 1:
             return fill(WALK_ONE, **parts)
-        # Deep, uneven trees: most rows arrive long before the deepest leaf.
-        ending = "ull" if self.node_type == "uint64_t" else "u"
-        all_leaves = f"{GROUP * self.slots.n_slots}{ending}"
+        source = ""
+        if self.forest.n_trees > FEW or not self._ends_with_few:
+            source += self._walk_together("P_walk", GROUP)
+        if self._ends_with_few:
+            source += self._walk_together("P_walk_few", FEW)
+        return source
+
+    @property
+    def _ends_with_few(self) -> bool:
+        """Whether so few trees are left over that walking eight would be a waste."""
+        return 1 <= self.forest.n_trees % GROUP <= FEW
+
+    def _walk_together(self, name: str, n: int) -> str:
+        """Return the function that walks so many trees."""
+        parts = self._parts()
+        shift, mask = parts["shift"], parts["mask"]
+        which = range(n)
         test = ""
+        # Deep, uneven trees: most rows arrive long before the deepest leaf.
         if self._mean_group_depth() + WORTH_A_TEST < float(self.forest.depths.max()):
-            test = fill(ALL_AT_LEAVES, all=all_leaves, **parts)
-        return fill(WALK_EIGHT, test=test, **parts)
+            ending = "ull" if self.node_type == "uint64_t" else "u"
+            slots = " + ".join(f"(link{i} & {mask})" for i in which)
+            everywhere = f"{n * self.slots.n_slots}{ending}"
+            test = fill(ALL_AT_LEAVES, sum=slots, all=everywhere)
+        return fill(
+            WALK_TOGETHER,
+            n=n,
+            name=name,
+            begin="\n    ".join(f"size_t node{i} = root[{i}];" for i in which),
+            links="".join(
+                f"        const {self.node_type} link{i} = P_node[2 * node{i} + 1];\n"
+                for i in which
+            ),
+            test=test,
+            moves="".join(
+                f"        node{i} = (size_t)(link{i} >> {shift})\n"
+                f"            + (keys[link{i} & {mask}] > P_node[2 * node{i}]);\n"
+                for i in which
+            ),
+            end="".join(f"    leaf[{i}] = node{i};\n" for i in which),
+            key=parts["key"],
+            root=parts["root"],
+        )
 
     def _mean_group_depth(self) -> float:
         """Return the mean depth of leaves, weighted by training rows if known."""
@@ -239,12 +256,28 @@ class FastLayout(Layout):
                 f"        P_walk(keys, &{prefix}root[{tree}], 0, leaf);\n"
                 "        at = leaf[0];\n"
             )
+        arguments = (
+            f"(keys, &{prefix}root[{tree}], {prefix}levels[{tree} / {GROUP}], leaf);\n"
+        )
+        n_trees = self.forest.n_trees
+        walk = f"            P_walk{arguments}"
+        if self._ends_with_few:
+            few = f"            P_walk_few{arguments}"
+            last = n_trees // GROUP * GROUP
+            walk = few
+            if n_trees > FEW:
+                walk = (
+                    f"            if ({tree} < {last}) {{\n"
+                    f"                P_walk{arguments}"
+                    "            } else {\n"
+                    f"                P_walk_few{arguments}"
+                    "            }\n"
+                )
         return (
             f"        if ({tree} % {GROUP} == 0) {{\n"
-            f"            P_walk(keys, &{prefix}root[{tree}], "
-            f"{prefix}levels[{tree} / {GROUP}], leaf);\n"
-            "        }\n"
-            f"        at = leaf[{tree} % {GROUP}];\n"
+            + walk
+            + "        }\n"
+            + f"        at = leaf[{tree} % {GROUP}];\n"
         )
 
     def value_of(self, at: str) -> str:
