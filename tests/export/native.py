@@ -9,11 +9,14 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from spinney import SpinneyWarning
 from spinney.export.c import make_source
 from spinney.export.program import Program, program_of
 
+# Each example of Hypothesis starts a compiler: a sixth of what others try.
+few_examples = settings(max_examples=settings.default.max_examples // 6)
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
 
 # Loops over rows: all answers; the answers after every number of steps, of which every

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from export.native import Native
+from export.native import Native, few_examples
 from report.kinds import fitted
 from spinney.anytime.orders import check_order
 from spinney.export.program import make_program
@@ -25,7 +25,7 @@ def answers_after_every_step(forest, order, rows):
     return np.stack([*found, engine.forest_winners(rows)], axis=1)
 
 
-@settings(max_examples=12)
+@few_examples
 @given(
     forest=forests(tasks=CLASSIFIERS, max_trees=6, max_depth=6),
     layout=layouts,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from export.native import Native
+from export.native import Native, few_examples
 from report.kinds import KINDS, fitted
 from spinney.export.program import make_program
 from spinney.runtime import EarlyExitEngine, ExitRule
@@ -20,8 +20,6 @@ CLASSIFIERS = (*VOTERS, "mean score", "sum score", "sum classes", "sum by class"
 NUMBERS = ("mean numbers", "sum numbers", "sum by number")
 layouts = st.sampled_from(["fast", "packed"])
 seeds = st.integers(0, 99)
-# Each example starts a compiler.
-few_examples = settings(max_examples=15)
 
 
 def folder(tmp_path_factory):

@@ -6,14 +6,14 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 
 import datasets
 import spinney
-from export.native import Native
+from export.native import Native, few_examples
 from export.test_exact import CLASSIFIERS, VOTERS, random_rule
 from report.kinds import KINDS, fitted
 from spinney.export import certification
@@ -28,7 +28,6 @@ from strategies import forests, random_forest, random_rows
 layouts = st.sampled_from(["fast", "packed"])
 widths = st.sampled_from(WIDTHS)
 seeds = st.integers(0, 99)
-few_examples = settings(max_examples=15)
 
 
 def only(width):

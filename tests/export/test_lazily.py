@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from export.native import Native
+from export.native import Native, few_examples
 from report.kinds import fitted
 from spinney.export.program import make_program
 from spinney.pruning.lazy import predict_lazily
@@ -16,7 +16,7 @@ from strategies import forests, random_rows
 CLASSIFIERS = ("vote", "mean classes", "sum score", "sum by class")
 
 
-@settings(max_examples=12)
+@few_examples
 @given(
     forest=forests(tasks=CLASSIFIERS),
     layout=st.sampled_from(["fast", "packed"]),
