@@ -189,7 +189,7 @@ def tl2cgen(case: Case, folder: Path) -> Written:
     _entry(
         folder,
         f'#include "header.h"\nint answer(const {row} *row) {{\n'
-        f"    union Entry data[{n}];\n    {row} out[2];\n    int i;\n"
+        f"    union Entry data[{n}];\n    {row} out[2] = {{0, 0}};\n    int i;\n"
         f"    for (i = 0; i < {n}; i++) {{\n        data[i].fvalue = row[i];\n    }}\n"
         f"    predict(data, 0, out);\n    return {decide};\n}}",
     )

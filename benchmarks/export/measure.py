@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -89,26 +91,30 @@ int main(void) {{
 }}
 """
 TICK = 40  # instructions
-LIMIT = 240  # seconds, for compilers and emulators
+LIMIT = 120  # seconds, for compilers and emulators
 
 
 def run(command: list[Any], folder: Path) -> Any:
     """Run a command, and stop with what it says if it fails."""
+    process = subprocess.Popen(
+        [str(part) for part in command],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
     try:
-        done = subprocess.run(
-            [str(part) for part in command],
-            cwd=folder,
-            capture_output=True,
-            check=False,
-            timeout=LIMIT,
-        )
+        out, complaint = process.communicate(timeout=LIMIT)
     except subprocess.TimeoutExpired as error:
+        # A compiler is several processes.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
         msg = f"{command[0]} was stopped after {LIMIT} seconds"
         raise RuntimeError(msg) from error
-    if done.returncode:
-        msg = f"{command}: {done.stderr.decode(errors='replace')[-2000:]}"
+    if process.returncode:
+        msg = f"{command}: {complaint.decode(errors='replace')[-2000:]}"
         raise RuntimeError(msg)
-    return done
+    return subprocess.CompletedProcess(command, 0, out, complaint)
 
 
 def includes(written: Written) -> list[str]:

@@ -193,27 +193,27 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def main(*kinds: str) -> None:
-    """Measure everything, or only the kinds named; write results and tables.
+def main(*names: str) -> None:
+    """Measure everything, or only some models; write results and tables.
 
     Parameters
     ----------
-    *kinds : str
-        ``devices``, ``servers``, or both if none is named.
+    *names : str
+        Names of models; all if none is named. What was measured before is kept.
     """
     path = RESULTS / "export.json"
     results: dict[str, Any] = {"devices": {}, "servers": {}, "callers": {}}
     if path.exists():
         results |= json.loads(path.read_text(encoding="utf-8"))
     work = Path(tempfile.mkdtemp())
-    for name in SMALL if not kinds or "devices" in kinds else ():
+    for name in [name for name in SMALL if not names or name in names]:
         say(name)
         case = make(name)
         results["devices"][name] = devices(case, work)
         if name.startswith("RF"):
             results["devices"][name] += anytime(case, work)
         _save(path, results)
-    for name in LARGE if not kinds or "servers" in kinds else ():
+    for name in [name for name in LARGE if not names or name in names]:
         say(name)
         case = make(name)
         results["servers"][name] = servers(case, work)

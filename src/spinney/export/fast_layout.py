@@ -28,11 +28,12 @@ static void $name(
     const $key *keys, const $root *root, unsigned levels, size_t *leaf) {
     $begin
     for (; levels > 0; levels--) {
-$links$test$moves    }
+        $node link;
+$moves$test    }
 $end}
 """
 # All trees at a leaf: none of them looks at anything.
-ALL_AT_LEAVES = """        if ($sum == $all) {
+ALL_AT_LEAVES = """        if (looked_at == $all) {
             break;
         }
 """
@@ -205,28 +206,29 @@ class FastLayout(Layout):
         parts = self._parts()
         shift, mask = parts["shift"], parts["mask"]
         which = range(n)
-        test = ""
+        node_type = self.node_type
+        test = note = count = ""
         # Deep, uneven trees: most rows arrive long before the deepest leaf.
         if self._mean_group_depth() + WORTH_A_TEST < float(self.forest.depths.max()):
-            ending = "ull" if self.node_type == "uint64_t" else "u"
-            slots = " + ".join(f"(link{i} & {mask})" for i in which)
-            everywhere = f"{n * self.slots.n_slots}{ending}"
-            test = fill(ALL_AT_LEAVES, sum=slots, all=everywhere)
+            ending = "ull" if node_type == "uint64_t" else "u"
+            note = f"        {node_type} looked_at = 0;\n"
+            count = f"        looked_at += link & {mask};\n"
+            test = fill(ALL_AT_LEAVES, all=f"{n * self.slots.n_slots}{ending}")
         return fill(
             WALK_TOGETHER,
             n=n,
             name=name,
+            node=node_type,
             begin="\n    ".join(f"size_t node{i} = root[{i}];" for i in which),
-            links="".join(
-                f"        const {self.node_type} link{i} = P_node[2 * node{i} + 1];\n"
+            moves=note
+            + "".join(
+                # One after another: eight links at a time would not fit into registers.
+                f"        link = P_node[2 * node{i} + 1];\n{count}"
+                f"        node{i} = (size_t)(link >> {shift})\n"
+                f"            + (keys[link & {mask}] > P_node[2 * node{i}]);\n"
                 for i in which
             ),
             test=test,
-            moves="".join(
-                f"        node{i} = (size_t)(link{i} >> {shift})\n"
-                f"            + (keys[link{i} & {mask}] > P_node[2 * node{i}]);\n"
-                for i in which
-            ),
             end="".join(f"    leaf[{i}] = node{i};\n" for i in which),
             key=parts["key"],
             root=parts["root"],
