@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from spinney.export.c_text import Tables, fill
-from spinney.export.inputs import Slots, slot_tables
+from spinney.export.inputs import Slots
 from spinney.export.layout import Layout
+from spinney.export.row_source import slot_tables
 
 PURCHASES = """
 /* What has been bought for one row. */

@@ -17,7 +17,7 @@ import numpy as np
 
 from spinney.errors import UnsupportedModelError
 from spinney.export.anytime import StepSums
-from spinney.export.exits import EarlySums
+from spinney.export.early_sums import EarlySums
 from spinney.export.program import Program
 from spinney.forest import Forest
 from spinney.runtime.exit_kinds import BETWEEN, BY_BIN, BY_MARGIN

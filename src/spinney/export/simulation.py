@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.export.anytime import StepSums
-from spinney.export.exits import EarlySums
+from spinney.export.early_sums import EarlySums
 from spinney.forest import Forest
 from spinney.runtime.exit_rule import ExitRule
 

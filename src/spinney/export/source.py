@@ -8,28 +8,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import UnsupportedModelError
 from spinney.export.anytime import AnytimeSource, StepSums
 from spinney.export.c_text import (
     BYTES,
     Tables,
     fill,
     in_comment,
-    number,
-    quoted,
-    signed_type,
     with_prefix,
 )
-from spinney.export.exits import EarlyExit, EarlySums
+from spinney.export.early_sums import EarlySums
+from spinney.export.exits import EarlyExit
 from spinney.export.fast_layout import FastLayout
-from spinney.export.inputs import Slots, key_source, load_source
+from spinney.export.inputs import Slots
 from spinney.export.integer_scores import IntegerScores
+from spinney.export.labels import add_labels
 from spinney.export.layout import Layout
 from spinney.export.lazily import begin_source, fetch_type, purchases_source
 from spinney.export.own_scores import OwnScores, value_rows
 from spinney.export.packed_layout import PackedLayout, getters_source
 from spinney.export.program import Program
 from spinney.export.quantisation import Quantised, counted_sums
+from spinney.export.row_source import key_source, load_source
 from spinney.export.values import distinct
 
 LAYOUTS = {"fast": FastLayout, "packed": PackedLayout}
@@ -239,7 +238,6 @@ class Writer:
         self._types: list[str] = []
         self._prototypes: list[str] = []
         self._state_bytes = 0
-        self._needs_own = False
 
     # ---------------------------------------------------------------- parts
 
@@ -258,7 +256,8 @@ class Writer:
             Further lines of the comment at the head.
         """
         body = self._functions()
-        self._add_labels(name)
+        if self.program.forest.classes is not None:
+            self._types.append(add_labels(self.tables, self.program.forest.classes))
         ram, steps = self._ram_bytes(), self._max_steps()
         facts = [
             *notes,
@@ -476,45 +475,6 @@ class Writer:
         if self.program.scoring is not None:
             ram += self.program.scoring.n_outputs * 8
         return ram
-
-    def _add_labels(self, name: str) -> None:
-        """Add the class labels, as numbers or texts."""
-        classes = self.program.forest.classes
-        if classes is None:
-            return
-        items = classes.tolist()
-        n = len(items)
-        if all(isinstance(item, bool) for item in items):
-            items = [int(item) for item in items]
-        if all(isinstance(item, int) for item in items):
-            low, high = min(items), max(items)
-            kind = "int" if low >= -(2**15) and high < 2**15 else ""
-            if not kind and not -(2**63) <= low <= high < 2**63:
-                msg = f"A class label is beyond 64 bits: {high}."
-                raise UnsupportedModelError(msg)
-            kind = kind or signed_type(low, high)
-            values = [number(item, kind) for item in items]
-            size = 4 if kind == "int" else BYTES[kind]
-        elif all(isinstance(item, float) for item in items):
-            kind, size = "double", 8
-            values = [number(item, kind) for item in items]
-        elif all(isinstance(item, str) for item in items):
-            kind, size = "char *const", 4 + max(len(i.encode()) + 1 for i in items)
-            values = [quoted(item) for item in items]
-        else:
-            msg = (
-                "Class labels must be numbers or texts to be written to C, got "
-                f"{type(items[0]).__name__}. Encode them before training."
-            )
-            raise UnsupportedModelError(msg)
-        body = ",\n    ".join(values)
-        declaration = f"const {kind} P_LABELS[{n}]"
-        if kind == "char *const":
-            declaration = f"const char *const P_LABELS[{n}]"
-        self.tables.add_text(
-            f"{declaration} = {{\n    {body}\n}};\n", "P_LABELS", n * size
-        )
-        self._types.append(f"extern {declaration};")
 
 
 def _before(source: str, marker: str, insert: str) -> str:
