@@ -7,7 +7,10 @@ the class of a row. What an exporter does not take is left out.
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -213,14 +216,28 @@ def micromlgen(case: Case, folder: Path) -> Written:
     return Written("float", ("entry.cpp",))
 
 
+# lleaves needs an older llvmlite than Numba: this may be the Python of another
+# environment.
+LLEAVES_PYTHON = os.environ.get("LLEAVES_PYTHON", sys.executable)
+LLEAVES = (
+    "import lleaves, sys; "
+    "lleaves.Model(model_file=sys.argv[1]).compile(cache=sys.argv[2])"
+)
+
+
 def lleaves(case: Case, folder: Path) -> Written:
-    library = _import("lleaves")
     if not type(case.model).__name__.startswith("LGBM"):
         msg = "lleaves takes LightGBM only"
         raise NotTaken(msg)
     case.model.booster_.save_model(str(folder / "model.txt"))
-    made = library.Model(model_file=str(folder / "model.txt"))
-    made.compile(cache=str(folder / "model.o"))
+    command = [LLEAVES_PYTHON, "-c", LLEAVES, "model.txt", "model.o"]
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, check=False
+    )
+    if done.returncode:
+        msg = f"lleaves does not run here: {done.stderr.decode()[-200:]}"
+        raise NotTaken(msg)
     _entry(
         folder,
         "void forest_root(double *data, double *out, int start, int end);\n"

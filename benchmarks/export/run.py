@@ -82,22 +82,11 @@ def callers(case: Case, work: Path) -> list[dict[str, Any]]:
 
 
 def lightgbm_callers(case: Case, work: Path) -> dict[str, Any]:
-    """Return lleaves and LightGBM's own single-row call, as Python functions."""
+    """Return LightGBM's own single-row call, as a Python function."""
     import ctypes
 
     ways: dict[str, Any] = {}
     booster = case.model.booster_
-    try:
-        import lleaves
-
-        booster.save_model(str(work / "model.txt"))
-        made = lleaves.Model(model_file=str(work / "model.txt"))
-        made.compile()
-        ways["lleaves"] = lambda row: (
-            made.predict(row.reshape(1, -1), n_jobs=1)[0] > 0.5
-        )
-    except ImportError:
-        say("  lleaves is not installed")
     from lightgbm.basic import _LIB
 
     config = ctypes.c_void_p()
