@@ -157,6 +157,7 @@ def emlearn(dtype: str, method: str, leaf_bits: int) -> Callable[..., Written]:
 
 def m2cgen(case: Case, folder: Path) -> Written:
     library = _import("m2cgen")
+    sys.setrecursionlimit(100_000)  # it walks trees, and lists of trees, by recursion
     try:
         code = library.export_to_c(case.model)
     except Exception as error:  # it takes the versions of its day
