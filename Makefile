@@ -22,11 +22,12 @@ TESTS_OF_KERNELS = tests/runtime tests/calibration tests/ordering tests/sequenti
 # What Python compiles is kept whatever the environment says: the tests start it often.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test plain-python slow lint format docs compare papers clean
+.PHONY: help demo test test-export plain-python slow lint format docs compare papers clean
 
 help:
 	@echo "make demo    show on a small data set what spinney does"
 	@echo "make test    lint, types, and all tests that take a few minutes together"
+	@echo "make test-export  exported code on other compilers and processors"
 	@echo "make slow    the tests that take longer: slow, guarantee, benchmark"
 	@echo "make lint    ruff and mypy only"
 	@echo "make format  let ruff put the code into shape"
@@ -52,6 +53,21 @@ plain-python: lint
 $(VENV)/compiled: $(VENV)/ready-for-test $(wildcard src/spinney/*/*.py src/spinney/*/*/*.py)
 	@$(BIN)/spinney warm-up --quiet
 	@touch $@
+
+# What is not installed is skipped, with the reason.
+EXPORT_TOOLS = gcc g++ clang tcc cppcheck arm-none-eabi-gcc qemu-system-arm avr-gcc simavr \
+    qemu-s390x aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc s390x-linux-gnu-gcc wasm-ld \
+    node chromium
+test-export: $(VENV)/compiled
+	@for tool in $(EXPORT_TOOLS); do command -v $$tool >/dev/null || missing=1; done; \
+	if [ -n "$$missing" ]; then \
+	    echo "Some targets will be skipped. On Debian, all tools are in: gcc g++ clang"; \
+	    echo "tcc cppcheck gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"; \
+	    echo "gcc-avr avr-libc simavr qemu-user gcc-aarch64-linux-gnu"; \
+	    echo "gcc-riscv64-linux-gnu gcc-s390x-linux-gnu lld wasi-libc"; \
+	    echo "libclang-rt-dev-wasm32 nodejs chromium"; \
+	fi
+	$(PYTEST) $(PARALLEL) -rs -m "targets or not slow" tests/export
 
 slow: $(VENV)/compiled
 # pytest ends with 5 if no test is marked so.

@@ -138,6 +138,13 @@ def test_pruning_lays_out_trade_offs_and_lowers_the_cost(output_of):
     assert "values fetched" in said
 
 
+def test_a_forest_goes_into_a_page(output_of):
+    said = output_of("forest_in_the_browser.py")
+    if "nothing was written" in said:
+        pytest.skip("clang or lld is not installed")
+    assert 10_000 < numbers_after("WebAssembly", said)[0] < 100_000
+
+
 def test_every_script_is_tested_and_listed():
     here = Path(__file__).read_text(encoding="utf-8")
     listed = (FOLDER / "README.md").read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ PACKAGE = Path(spinney.__file__).parent
 LAYERS = (
     {"__main__"},
     {"cli"},
-    {"report"},
+    {"report", "export"},
     {"acceleration"},
     {"sequential", "cascade", "anytime", "pruning"},
     {"base", "ordering"},

@@ -27,6 +27,7 @@ if _typing.TYPE_CHECKING:
     from spinney.base.all_trees import AllTreesClassifier
     from spinney.calibration.monitor import Monitor
     from spinney.cascade import CascadeClassifier
+    from spinney.export import compile, export_c
     from spinney.pruning import BudgetedForestClassifier, FeatureCostPruner
     from spinney.sequential.classifier import SequentialVotingClassifier
 
@@ -52,6 +53,8 @@ __all__ = [
     "__version__",
     "accelerate",
     "certify",
+    "compile",
+    "export_c",
     "load",
     "optimal_strategy",
     "read_model",
@@ -68,6 +71,8 @@ _ON_FIRST_USE = {
     "Monitor": "spinney.calibration.monitor",
     "SequentialVotingClassifier": "spinney.sequential.classifier",
     "accelerate": "spinney.acceleration.accelerate",
+    "compile": "spinney.export",
+    "export_c": "spinney.export",
 }
 
 

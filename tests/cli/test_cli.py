@@ -21,6 +21,7 @@ SUBCOMMANDS = (
     "anytime",
     "bench",
     "demo",
+    "export",
     "inspect",
     "predict",
     "prune",

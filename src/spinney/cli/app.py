@@ -12,6 +12,7 @@ from spinney.cli.accelerate import accelerate
 from spinney.cli.anytime import anytime
 from spinney.cli.bench import bench
 from spinney.cli.demo import demo
+from spinney.cli.export import export
 from spinney.cli.inspect import inspect
 from spinney.cli.predict import predict
 from spinney.cli.prune import prune
@@ -39,6 +40,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     bench: "spinney bench model.txt rows.parquet --target y",
     prune: "spinney prune model.txt rows.csv --target y --budget 12",
     anytime: "spinney anytime model.txt rows.csv --target y",
+    export: "spinney export fast.spinney -o model.c",
     strategy: "spinney strategy -n 101 --objective minimax",
     warm_up: "RUN spinney warm-up",
 }

@@ -1,0 +1,1 @@
+"""Exported C beside that of other exporters: speed, size, instructions."""

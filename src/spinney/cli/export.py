@@ -1,0 +1,165 @@
+"""``spinney export``: a model in, one C file out, with its bytes and its bound."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from spinney.base.estimator import unwrapped
+from spinney.cli.console import (
+    PROMISE_NOT_KEPT,
+    Debug,
+    OutputAsJson,
+    Quiet,
+    complain,
+    output,
+    plain_errors,
+    tell_written,
+)
+from spinney.cli.models import Model, Trust, is_own_file, load_whole_model, table_for
+from spinney.cli.outputs import check_outputs
+from spinney.errors import SpinneyWarning
+from spinney.forest import Forest
+from spinney.persistence.store import load
+from spinney.readers import read_model
+
+
+class Arithmetic(StrEnum):
+    """What sums are made of."""
+
+    exact = "exact"
+    integer = "integer"
+
+
+class InputType(StrEnum):
+    """What rows are made of."""
+
+    float32 = "float32"
+    float64 = "float64"
+    int8 = "int8"
+    int16 = "int16"
+    int32 = "int32"
+
+
+class LayoutName(StrEnum):
+    """How trees are written."""
+
+    fast = "fast"
+    packed = "packed"
+
+
+def export(
+    model: Model,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Write the C file here; the header goes beside it.",
+            show_default=False,
+        ),
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option(help="What all names in the file begin with."),
+    ] = None,
+    arithmetic: Annotated[
+        Arithmetic,
+        typer.Option(help="Sums as in Python, or whole numbers.", metavar="KIND"),
+    ] = Arithmetic.exact,
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            help="Rows that were used for nothing else, to prove integer arithmetic: "
+            "CSV, Parquet, Arrow or NPZ."
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="Column of the rows that is no feature, if it is there."),
+    ] = None,
+    input_type: Annotated[
+        InputType | None,
+        typer.Option(help="Type of the numbers of a row.", metavar="TYPE"),
+    ] = None,
+    input_scale: Annotated[
+        float, typer.Option(help="What one unit of an integer stands for.")
+    ] = 1.0,
+    layout: Annotated[
+        LayoutName | None,
+        typer.Option(help="fast for servers, packed for devices.", metavar="LAYOUT"),
+    ] = None,
+    max_disagreement: Annotated[
+        float | None,
+        typer.Option(help="Share of new rows whose answer integers may change."),
+    ] = None,
+    confidence: Annotated[
+        float | None,
+        typer.Option(help="Prove this bound with so much confidence: 0.95, say."),
+    ] = None,
+    report: Annotated[
+        bool,
+        typer.Option("--report", help="Tell what each width of leaf values costs."),
+    ] = False,
+    trust: Trust = False,
+    as_json: OutputAsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write a model as one C file, for servers, microcontrollers and browsers.
+
+    MODEL is a trained model as it is, or a classifier that accelerate, anytime or
+    prune has written: the code then leaves early, takes single steps or buys features.
+
+    Exit code 1: the rows do not prove the bound in integer arithmetic. The file is
+    written all the same, and says so.
+    """
+    with plain_errors(debug):
+        console = output(quiet=quiet or as_json)
+        check_outputs(out, inputs=(model, rows))
+        check_outputs(out.with_suffix(".h"), inputs=(model, rows))
+        trained = _loaded(model, trust)
+        X = None
+        if rows is not None:
+            X = table_for(trained, rows, target, needs_target=False).whole().rows
+
+        import spinney
+
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always", SpinneyWarning)
+            written = spinney.export_c(
+                trained,
+                out,
+                name=name,
+                arithmetic=arithmetic.value,
+                X=X,
+                input_type=None if input_type is None else input_type.value,
+                input_scale=input_scale,
+                layout=None if layout is None else layout.value,
+                max_disagreement=max_disagreement,
+                confidence=confidence,
+            )
+        if as_json:
+            typer.echo(json.dumps(written.to_dict()))
+        text = str(written) if report else "\n".join(str(written).split("\n")[:4])
+        console.print(text, markup=False, soft_wrap=True)
+        if not report and written.outcome:
+            console.print(written.outcome, markup=False, soft_wrap=True)
+        tell_written(console, out, out.with_suffix(".h"))
+        for one in warned:
+            complain(str(one.message), of="warning")
+        if written.is_proven is False:
+            raise typer.Exit(PROMISE_NOT_KEPT)
+
+
+def _loaded(path: Path, trust: bool) -> Any:
+    """Return a classifier of spinney, or the forest of any other model."""
+    if is_own_file(path):
+        return load(path)
+    trained = load_whole_model(path, trust=trust)
+    return trained if isinstance(trained, Forest) else read_model(unwrapped(trained))

@@ -1,0 +1,413 @@
+"""The exported code as a Python object: compiled by the C compiler that is there."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from collections.abc import Callable
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import SpinneyError
+from spinney.export.c import make_source
+from spinney.export.c_text import fill, with_prefix
+from spinney.export.program import Program, program_of
+from spinney.export.source import Source
+from spinney.forest.rows import as_rows, refuse_shuffled_columns
+
+NAME = "spinney_model"
+COMPILERS = ("cc", "gcc", "clang", "tcc")
+FLAGS = ("-std=c99", "-O2", "-shared", "-fPIC")
+
+# Loops over rows, which no device needs.
+BATCH = """
+#include "$header"
+void P_batch(const $row *rows, size_t n, int32_t *classes, int32_t *counts);
+void P_batch(const $row *rows, size_t n, int32_t *classes, int32_t *counts) {
+    size_t i;
+    for (i = 0; i < n; i++) {
+        int n_evaluated;
+        classes[i] = (int32_t)P_predict_counted(rows + $n_features * i, &n_evaluated);
+        counts[i] = (int32_t)n_evaluated;
+    }
+}
+"""
+NUMBERS = """
+void P_${function}_batch(const $row *rows, size_t n, $sum *numbers);
+void P_${function}_batch(const $row *rows, size_t n, $sum *numbers) {
+    size_t i;
+    for (i = 0; i < n; i++) {
+        $call;
+    }
+}
+"""
+# The quickest way from Python: a function that takes an array as it is. Calling through
+# ctypes takes longer than most forests.
+EXTENSION = """
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include "$header"
+
+static PyObject *P_answer_row(PyObject *self, PyObject *row) {
+    Py_buffer view;
+    long answer = -1;
+    (void)self;
+    if (PyObject_GetBuffer(row, &view, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0) {
+        PyErr_Clear();
+        return PyLong_FromLong(answer);
+    }
+    if (view.ndim == 1 && view.shape[0] == $n_features && view.format != NULL
+        && view.format[0] == '$format' && view.format[1] == 0
+        && (size_t)view.buf % sizeof($row) == 0) {
+        answer = P_predict((const $row *)view.buf);
+    }
+    PyBuffer_Release(&view);
+    return PyLong_FromLong(answer);
+}
+
+static PyMethodDef P_methods[] = {
+    {"answer_row", P_answer_row, METH_O, "The class of a row, -1 if it is none."},
+    {NULL, NULL, 0, NULL}
+};
+static struct PyModuleDef P_module = {
+    PyModuleDef_HEAD_INIT, "$name", NULL, -1, P_methods, NULL, NULL, NULL, NULL
+};
+
+PyMODINIT_FUNC PyInit_$name(void) {
+    return PyModule_Create(&P_module);
+}
+"""
+
+
+class CompilerError(SpinneyError, RuntimeError):
+    """There is no C compiler, or it did not compile what it was given."""
+
+
+def compile(obj: Any) -> CompiledModel:
+    """Compile a forest or a fitted classifier with the C compiler of this machine.
+
+    The code is that of :func:`spinney.export_c`, in exact arithmetic, so that the
+    answers are those of `obj`. For single rows and small batches, where a call costs as
+    much as the trees; nothing of it needs Numba once it is compiled.
+
+    Parameters
+    ----------
+    obj : Forest or fitted classifier of spinney
+        What to compile. See :func:`spinney.export_c` for what cannot be.
+
+    Returns
+    -------
+    model : CompiledModel
+        Predicts rows, and answers single rows when called.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no C compiler: the environment variable CC names one, or it is
+        called cc, gcc, clang or tcc.
+
+    See Also
+    --------
+    spinney.export_c : Writes the code to a file.
+
+    Examples
+    --------
+    >>> import shutil
+    >>> import spinney
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = RandomForestClassifier(10, random_state=0).fit(X, y)
+    >>> if shutil.which("cc"):
+    ...     fast = spinney.compile(spinney.read_model(model))
+    ...     assert (fast.predict(X) == model.predict(X)).all()
+    """
+    program = program_of(obj)
+    source, _ = make_source(program, NAME, f"{NAME}.h")
+    return CompiledModel(source, program)
+
+
+class CompiledModel:
+    """A model as machine code, made by :func:`spinney.compile`.
+
+    Call it with one row, a one-dimensional array of the type that the model compares
+    in, for its label (or number). Safe to be used from several threads at once.
+
+    Parameters
+    ----------
+    source : Source
+        The code.
+    program : Program
+        What it does.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,) or None
+        Class labels; None for a regressor.
+    n_features_in_ : int
+        Number of columns.
+    """
+
+    def __init__(self, source: Source, program: Program) -> None:
+        forest = program.forest
+        self.classes_ = forest.classes
+        self.n_features_in_ = forest.n_features
+        self._source, self._program = source, program
+        self._names = forest.feature_names
+        self._dtype = np.dtype(forest.input_dtype)
+        self._sum_dtype = np.dtype(forest.sum_dtype)
+        self._n_outputs = forest.n_outputs
+        self._labels = None if forest.classes is None else list(forest.classes)
+        self._shape = (forest.n_features,)
+        library, self._answer_row = _build(self._files(), source.needs_math)
+        self._load(library)
+
+    def _files(self) -> dict[str, str]:
+        """Return the files to compile."""
+        row = "float" if self._dtype == np.float32 else "double"
+        sums = "float" if self._sum_dtype == np.float32 else "double"
+        parts = {
+            "header": f"{NAME}.h",
+            "row": row,
+            "sum": sums,
+            "n_features": self.n_features_in_,
+        }
+
+        def loop(function: str, n: int) -> str:
+            call = f"P_{function}(rows + {self.n_features_in_} * i, numbers + {n} * i)"
+            if function == "predict" and n == 1:
+                call = f"numbers[i] = P_predict(rows + {self.n_features_in_} * i)"
+            return fill(NUMBERS, function=function, call=call, **parts)
+
+        files = {f"{NAME}.c": self._source.code, f"{NAME}.h": self._source.header}
+        if self._labels is None:
+            batch = fill('#include "$header"', **parts) + loop(
+                "predict", self._n_outputs
+            )
+        else:
+            batch = fill(BATCH, **parts) + loop("predict_proba", self._n_probabilities)
+            letter = "f" if self._dtype == np.float32 else "d"
+            extension = fill(EXTENSION, name=NAME, format=letter, **parts)
+            files["extension.c"] = with_prefix(extension, NAME)
+        files["batch.c"] = with_prefix(batch, NAME)
+        return files
+
+    @property
+    def _n_probabilities(self) -> int:
+        assert self._labels is not None
+        return max(len(self._labels), self._n_outputs)
+
+    def _load(self, library: ctypes.CDLL) -> None:
+        """Find the functions of the library."""
+        pointer, size = ctypes.c_void_p, ctypes.c_size_t
+        self._library = library
+
+        def function(name: str, *arguments: Any) -> Any:
+            found = getattr(library, f"{NAME}_{name}")
+            found.argtypes, found.restype = arguments, None
+            return found
+
+        if self._labels is None:
+            self._batch_of_numbers = function("predict_batch", pointer, size, pointer)
+            return
+        self._batch = function("batch", pointer, size, pointer, pointer)
+        self._batch_of_numbers = function("predict_proba_batch", pointer, size, pointer)
+        self._one = function("predict", pointer)
+        self._one.restype = ctypes.c_int
+
+    # A pickle carries the source, which is compiled again where it is loaded.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CompiledModel, (self._source, self._program)
+
+    def __repr__(self) -> str:
+        return f"<CompiledModel of {self._program.forest!r}>"
+
+    def __call__(self, row: NDArray[np.floating]) -> Any:
+        """Return the label (or the number) for one row.
+
+        Parameters
+        ----------
+        row : ndarray of shape (n_features,)
+            One row, of the type that the model compares in.
+        """
+        if self._answer_row is not None:
+            winner = self._answer_row(row)
+            if winner >= 0:
+                return self._labels[winner]  # type: ignore[index]
+        elif (
+            self._labels is not None
+            and type(row) is np.ndarray
+            and row.dtype == self._dtype
+            and row.shape == self._shape
+            and row.flags.c_contiguous
+            and row.flags.aligned
+        ):
+            return self._labels[self._one(row.__array_interface__["data"][0])]
+        given = np.asarray(row)
+        if given.shape != self._shape:
+            msg = (
+                f"A compiled model takes one row of {self._shape[0]} numbers when it "
+                f"is called, got shape {given.shape}. Use predict for several rows."
+            )
+            raise ValueError(msg)
+        return self.predict(given.reshape(1, -1))[0]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Answer rows as the model that was compiled does.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        answers : ndarray of shape (n_rows,)
+            Class labels, or numbers if this is a regressor.
+        """
+        if self._labels is None:
+            numbers = self._numbers(X, self._n_outputs)
+            return numbers[:, 0] if self._n_outputs == 1 else numbers
+        return self.predict_counted(X)[0]
+
+    def predict_counted(self, X: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
+        """Answer rows, and tell how many trees were evaluated.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Class labels.
+        n_evaluated : ndarray of shape (n_rows,), dtype=int32
+            Number of trees evaluated for each row.
+        """
+        if self.classes_ is None:
+            msg = "This model is a regressor and has no classes. Use predict."
+            raise TypeError(msg)
+        rows = self._rows(X)
+        classes = np.empty(len(rows), dtype=np.int32)
+        counts = np.empty(len(rows), dtype=np.int32)
+        self._batch(
+            rows.ctypes.data, len(rows), classes.ctypes.data, counts.ctypes.data
+        )
+        return self.classes_.take(classes), counts
+
+    def predict_proba(self, X: Any) -> NDArray[np.floating]:
+        """Return the probability of each class by all trees.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_rows, n_classes)
+            In the order of `classes_`.
+        """
+        if self.classes_ is None:
+            msg = "This model is a regressor and has no classes. Use predict."
+            raise TypeError(msg)
+        return self._numbers(X, self._n_probabilities)
+
+    def _numbers(self, X: Any, n: int) -> NDArray[np.floating]:
+        rows = self._rows(X)
+        numbers = np.empty((len(rows), n), dtype=self._sum_dtype)
+        self._batch_of_numbers(rows.ctypes.data, len(rows), numbers.ctypes.data)
+        return numbers
+
+    def _rows(self, X: Any) -> NDArray[np.floating]:
+        if type(X) is not np.ndarray:
+            refuse_shuffled_columns(X, self._names)
+        rows = as_rows(X, self.n_features_in_, self._dtype)
+        return np.ascontiguousarray(rows, dtype=self._dtype)
+
+
+def find_compiler() -> list[str]:
+    """Return the command of a C compiler, or raise.
+
+    Returns
+    -------
+    command : list of str
+        What CC says, or the first of the usual names that is there.
+    """
+    named = os.environ.get("CC", "").split()
+    if named:
+        if shutil.which(named[0]) is None:
+            msg = f"CC names the C compiler {named[0]!r}, which is not there."
+            raise CompilerError(msg)
+        return named
+    for name in COMPILERS:
+        if shutil.which(name):
+            return [name]
+    msg = (
+        "spinney.compile needs a C compiler, and none of "
+        f"{', '.join(COMPILERS)} is there. Install one (gcc on Debian and Ubuntu: "
+        "apt-get install gcc), or name one in the environment variable CC. Without "
+        "one, predictor() answers single rows."
+    )
+    raise CompilerError(msg)
+
+
+def _build(
+    files: dict[str, str], needs_math: bool
+) -> tuple[ctypes.CDLL, Callable[[Any], int] | None]:
+    """Compile files into a shared library and load it, as an extension if possible.
+
+    The headers of Python are not everywhere; without them, ctypes calls the library.
+    """
+    command = find_compiler()
+    include = sysconfig.get_paths()["include"]
+    has_headers = Path(include, "Python.h").is_file() and os.name == "posix"
+    ending = sysconfig.get_config_var("EXT_SUFFIX") or ".so"
+    # The loaded library stays in memory when its file is gone.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        for name, text in files.items():
+            Path(folder, name).write_text(text, encoding="ascii")
+        library = Path(folder, f"{NAME}{ending}")
+        complaint = ""
+        for is_extension in (True, False):
+            if is_extension and ("extension.c" not in files or not has_headers):
+                continue
+            sources = [name for name in files if name.endswith(".c")]
+            if not is_extension and "extension.c" in sources:
+                sources.remove("extension.c")
+            math = ["-lm"] if needs_math else []
+            done = subprocess.run(
+                [*command, *FLAGS, f"-I{include}", "-o", str(library), *sources, *math],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            complaint = done.stderr.strip()[:500]
+            if done.returncode == 0:
+                answer = _load_extension(library) if is_extension else None
+                return ctypes.CDLL(str(library)), answer
+        msg = (
+            f"{' '.join(command)} did not compile the model, exit code "
+            f"{done.returncode}: {complaint}"
+        )
+        raise CompilerError(msg)
+
+
+def _load_extension(library: Path) -> Callable[[Any], int]:
+    """Return the function of a library that takes an array."""
+    loader = ExtensionFileLoader(NAME, str(library))
+    spec = spec_from_file_location(NAME, str(library), loader=loader)
+    assert spec is not None
+    answer: Callable[[Any], int] = module_from_spec(spec).answer_row
+    return answer

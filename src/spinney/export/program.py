@@ -1,0 +1,226 @@
+"""What generated code is to do: one description, whatever it is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from spinney.anytime import AnytimeForestClassifier
+from spinney.base.early_exit_classifier import CountingClassifier, EarlyExitClassifier
+from spinney.base.estimator import EnsembleClassifier
+from spinney.base.wording import percent
+from spinney.errors import UnsupportedModelError
+from spinney.export.anytime_sums import StepProgram
+from spinney.forest import Forest
+from spinney.pruning.feature_cost_classifier import FeatureCostClassifier
+from spinney.runtime.exit_kinds import BY_BIN
+from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.scoring import (
+    decision_threshold,
+    rounding_tolerance,
+    scoring_forest,
+)
+
+# More would not fit onto the stack of a small device, and no model has them.
+MAX_OUTPUTS = 4096
+ALL_TREES = "All trees: the answers are those of the model."
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A forest and how to evaluate it.
+
+    Parameters
+    ----------
+    forest : Forest
+        The model, its trees in its own order.
+    ordered : Forest
+        The same trees in the order in which they are evaluated.
+    position : ndarray of shape (n_trees,), dtype=int64
+        Where each tree of `forest` is in `ordered`.
+    rule : ExitRule or None
+        When a row leaves early; None if all trees are evaluated.
+    scoring : Forest or None
+        What a rule adds up, in the order of `ordered`.
+    decision_threshold, tolerance : float
+        How the sums of a rule decide in the end, and how close is left to the forest.
+    steps : StepProgram or None
+        For anytime classifiers.
+    is_lazy : bool
+        Whether features are bought.
+    promise : str
+        What is promised about the answers, in a sentence.
+    max_disagreement : float or None
+        The bound that the classifier promises; None if it promises none.
+    confidence : float or None
+        The confidence of that bound; None if it holds in expectation.
+    """
+
+    forest: Forest
+    ordered: Forest
+    position: NDArray[np.int64]
+    rule: ExitRule | None
+    scoring: Forest | None
+    decision_threshold: float
+    tolerance: float
+    steps: StepProgram | None
+    is_lazy: bool
+    promise: str
+    max_disagreement: float | None
+    confidence: float | None
+
+    @property
+    def is_reordered(self) -> bool:
+        """Whether trees are evaluated in another order than the model's own."""
+        return not np.array_equal(self.position, np.arange(len(self.position)))
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes; 0 for a regressor."""
+        return 0 if self.forest.classes is None else len(self.forest.classes)
+
+
+def program_of(obj: Any) -> Program:
+    """Return what the code for an object has to do, or say why there can be none.
+
+    Parameters
+    ----------
+    obj : Forest or fitted classifier of spinney
+        What is exported.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If it is something else, wraps preprocessing, holds voters that are not trees,
+        or has more outputs than the code can hold.
+    """
+    forest = _forest_of(obj)
+    if max(
+        forest.n_outputs, len(forest.classes) if forest.classes is not None else 0
+    ) > (MAX_OUTPUTS):
+        msg = (
+            f"The model has {forest.n_outputs:,} outputs, and generated code holds at "
+            f"most {MAX_OUTPUTS:,}: each is a number on the stack. Export a model "
+            "with fewer classes."
+        )
+        raise UnsupportedModelError(msg)
+    rule = obj.rule_ if isinstance(obj, EarlyExitClassifier) else None
+    order = obj.order_ if isinstance(obj, AnytimeForestClassifier) else None
+    bound = getattr(obj, "max_disagreement", None)
+    return make_program(
+        forest,
+        rule,
+        step_order=order,
+        is_lazy=isinstance(obj, FeatureCostClassifier),
+        promise=_promise(obj),
+        max_disagreement=None if rule is None or bound is None else float(bound),
+        confidence=None if rule is None else getattr(obj, "confidence", None),
+    )
+
+
+def make_program(
+    forest: Forest,
+    rule: ExitRule | None = None,
+    *,
+    step_order: NDArray[np.int64] | None = None,
+    is_lazy: bool = False,
+    promise: str = ALL_TREES,
+    max_disagreement: float | None = None,
+    confidence: float | None = None,
+) -> Program:
+    """Return what the code has to do for a forest and a rule.
+
+    Parameters
+    ----------
+    forest : Forest
+        The model.
+    rule : ExitRule, default=None
+        When a row leaves early.
+    step_order : ndarray of shape (n_steps,), default=None
+        Tree of each step, for an anytime classifier.
+    is_lazy, promise, max_disagreement, confidence
+        As of `Program`.
+    """
+    ordered, scoring, threshold, tolerance = forest, None, 0.0, 0.0
+    position = np.arange(forest.n_trees)
+    if rule is not None:
+        order = np.arange(forest.n_trees) if rule.at_once else rule.order
+        ordered = forest.take(order)
+        position = np.argsort(order)
+        scoring = scoring_forest(forest, rule.voting).take(order)
+        threshold = decision_threshold(forest, rule.voting)
+        tolerance = rounding_tolerance(forest, scoring, rule.voting)
+        leaves = rule.at_once or len(rule.exit_points) > 0
+        if not leaves and (rule.kind == BY_BIN or np.isinf(tolerance)):
+            # Nobody leaves, and the model itself decides every row.
+            ordered, position, rule, scoring = forest, np.sort(position), None, None
+    steps = None if step_order is None else StepProgram.of(forest, step_order)
+    return Program(
+        forest,
+        ordered,
+        position,
+        rule,
+        scoring,
+        threshold,
+        tolerance,
+        steps,
+        is_lazy,
+        promise,
+        max_disagreement,
+        confidence,
+    )
+
+
+def _forest_of(obj: Any) -> Forest:
+    """Return the trees of what is exported."""
+    if isinstance(obj, Forest):
+        return obj
+    if not isinstance(obj, (EnsembleClassifier, FeatureCostClassifier)):
+        msg = (
+            "export takes a Forest or a fitted classifier of spinney, got "
+            f"{type(obj).__module__}.{type(obj).__qualname__}. Pass "
+            "spinney.read_model(model) for a trained model as it is, or "
+            "spinney.accelerate(model, X) for one that leaves early."
+        )
+        raise UnsupportedModelError(msg)
+    check_is_fitted(obj)
+    if getattr(obj, "has_preprocessing", False):
+        msg = (
+            "The model is a pipeline, and only its last step is made of trees. Give "
+            f"{type(obj).__name__} the last step, fit it on rows that the steps before "
+            "it have transformed, and do the same to rows on the device."
+        )
+        raise UnsupportedModelError(msg)
+    forest = getattr(obj, "forest_", None)
+    if not isinstance(forest, Forest):
+        msg = (
+            f"This {type(obj).__name__} holds voters that are not trees, and only "
+            "trees can be exported."
+        )
+        raise UnsupportedModelError(msg)
+    return forest
+
+
+def _promise(obj: Any) -> str:
+    """Return what a classifier promises, in a sentence."""
+    if isinstance(obj, EarlyExitClassifier):
+        share = percent(obj.max_disagreement)
+        how = "on the rows it was fitted to"
+        if getattr(obj, "confidence", None) is not None:
+            how = f"of new rows, with {percent(obj.confidence)} confidence"
+        return (
+            f"{type(obj).__name__}: at most {share} of the answers differ from the "
+            f"full ensemble, {how}."
+        )
+    if isinstance(obj, CountingClassifier):
+        return ALL_TREES
+    if isinstance(obj, AnytimeForestClassifier):
+        return (
+            "AnytimeForestClassifier: after all steps the answers are those of the "
+            "model."
+        )
+    return ALL_TREES

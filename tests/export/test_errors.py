@@ -1,0 +1,136 @@
+"""What cannot be exported is refused, and nothing is left half-written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import spinney
+from report.kinds import fitted, rows
+from spinney.export import program
+from strategies import random_forest
+
+FOREST = random_forest(0, n_trees=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"arithmetic": "float"}, "exact, integer"),
+        ({"arithmetic": "integer"}, "needs rows"),
+        ({"arithmetic": "integer", "X": np.zeros((0, 4))}, "no rows"),
+        ({"arithmetic": "integer", "X": np.zeros((9, 5))}, "5 features"),
+        ({"X": np.zeros((9, 4))}, "arithmetic='integer'"),
+        ({"confidence": 0.9}, "arithmetic='integer'"),
+        (
+            {"arithmetic": "integer", "X": np.zeros((9, 4)), "confidence": 95},
+            "confidence must be",
+        ),
+        (
+            {"arithmetic": "integer", "X": np.zeros((9, 4)), "max_disagreement": 2},
+            "max_disagreement must be",
+        ),
+        ({"name": "no-name"}, "C identifier"),
+        ({"name": "1st"}, "C identifier"),
+        ({"name": ""}, "C identifier"),
+        ({"name": "ü"}, "C identifier"),
+        ({"name": 3}, "C identifier"),
+        ({"layout": "small"}, "fast, packed"),
+        ({"input_type": "uint8"}, "input_type must be"),
+        ({"input_type": "float64"}, "rounds rows to float32"),
+        ({"input_scale": 0.5}, "integer rows"),
+        ({"input_type": "int8", "input_scale": 0.0}, "above 0"),
+        ({"input_type": "int8", "input_scale": [1, 2]}, "each of the 4"),
+        ({"input_type": "int8", "input_scale": "much"}, "above 0"),
+    ],
+)
+def test_wrong_arguments(options, says, tmp_path):
+    with pytest.raises(ValueError, match=says):
+        spinney.export_c(FOREST, tmp_path / "model.c", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_paths(tmp_path):
+    with pytest.raises(IsADirectoryError, match="directory"):
+        spinney.export_c(FOREST, tmp_path)
+    with pytest.raises(ValueError, match=r"end with \.c"):
+        spinney.export_c(FOREST, tmp_path / "model.h")
+    with pytest.raises(FileNotFoundError, match="Make it first"):
+        spinney.export_c(FOREST, tmp_path / "none" / "model.c")
+    with pytest.raises(ValueError, match="C identifier"):
+        spinney.export_c(FOREST, tmp_path / "my-model.c")
+    with pytest.raises(ValueError, match="str or a pathlib"):
+        spinney.export_c(FOREST, 3)
+    (tmp_path / "model.h").mkdir()
+    with pytest.raises(IsADirectoryError, match="header"):
+        spinney.export_c(FOREST, tmp_path / "model.c")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.h"]
+
+
+def test_models_that_cannot_be_exported(tmp_path, monkeypatch):
+    (X, y), _, _ = rows("breast_cancer")
+    path = tmp_path / "model.c"
+    model = RandomForestClassifier(3, random_state=0).fit(X, y)
+    with pytest.raises(TypeError, match=r"spinney\.read_model\(model\)"):
+        spinney.export_c(model, path)
+    pipeline = make_pipeline(StandardScaler(), RandomForestClassifier(3)).fit(X, y)
+    wrapped = spinney.AllTreesClassifier(FrozenEstimator(pipeline)).fit(X)
+    with pytest.raises(TypeError, match="pipeline"):
+        spinney.export_c(wrapped, path)
+    with pytest.raises(TypeError, match="not trees"):
+        spinney.export_c(fitted("called voters")[0], path)
+    unfitted = spinney.AllTreesClassifier(FrozenEstimator(model))
+    with pytest.raises(ValueError, match="not fitted"):
+        spinney.export_c(unfitted, path)
+    monkeypatch.setattr(program, "MAX_OUTPUTS", 2)
+    with pytest.raises(TypeError, match="3 outputs"):
+        spinney.export_c(random_forest(0, n_outputs=3), path)
+    dates = FOREST.replace(classes=np.array(["2024-01-01"] * 3, dtype="M8[D]"))
+    monkeypatch.undo()
+    with pytest.raises(TypeError, match="numbers or texts"):
+        spinney.export_c(dates, path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_has_no_integer_form(tmp_path):
+    number = random_forest(0, task="sum score").replace(classes=None, link="identity")
+    with pytest.raises(TypeError, match="for classifiers"):
+        spinney.export_c(
+            number, tmp_path / "m.c", arithmetic="integer", X=np.zeros((5, 4))
+        )
+    classifier, _, X, _ = fitted("fan")
+    with pytest.raises(TypeError, match="bins"):
+        spinney.export_c(classifier, tmp_path / "m.c", arithmetic="integer", X=X)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("labels", [['a"b', "c\\d", "??/\n"], ["ä", "*/", "%s"]])
+def test_labels_are_written_as_they_are(labels, tmp_path):
+    import ctypes
+    import subprocess
+
+    from export.native import need
+
+    forest = FOREST.replace(classes=np.array(labels), source="a */ comment")
+    spinney.export_c(forest, tmp_path / "model.c")
+    subprocess.run(
+        [need("gcc"), "-shared", "-fPIC", "-o", "model.so", "model.c"],
+        cwd=tmp_path,
+        check=True,
+    )
+    library = ctypes.CDLL(str(tmp_path / "model.so"))
+    found = (ctypes.c_char_p * 3).in_dll(library, "model_LABELS")
+    assert [text.decode() for text in found] == labels
+
+
+def test_a_file_is_replaced_whole(tmp_path):
+    path = tmp_path / "model.c"
+    spinney.export_c(FOREST, path)
+    first = path.read_text()
+    with pytest.raises(ValueError, match="needs rows"):
+        spinney.export_c(FOREST, path, arithmetic="integer")
+    assert path.read_text() == first
