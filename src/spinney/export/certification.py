@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.calibration.bounds import clopper_pearson_upper
+from spinney.calibration.risk_control import n_allowed
 from spinney.export.program import Program
 from spinney.export.quantisation import WIDTHS, Quantised, quantise
 from spinney.export.simulation import early_answers, final_answers
@@ -53,23 +54,6 @@ class WidthTried:
     mean_trees: float
 
 
-def expected_disagreement_bound(n_events: int, n_rows: int) -> float:
-    """Return a bound on the expected share of events among new rows.
-
-    For a candidate that was fixed beforehand, and along a ladder of candidates from the
-    most cautious to the boldest, at most this share of new rows is to be expected, over
-    the draw of the rows and of a new one.
-
-    Parameters
-    ----------
-    n_events : int
-        Rows with the event.
-    n_rows : int
-        All rows, exchangeable with new ones and used for nothing else.
-    """
-    return (n_events + 1) / (n_rows + 1)
-
-
 def narrowest(
     program: Program,
     rows: NDArray[np.floating],
@@ -111,6 +95,7 @@ def narrowest(
     chosen: Quantised | None = None
     tried = []
     seen: Any = None
+    lost = np.zeros(len(rows), dtype=np.bool_)
     for width in WIDTHS:
         candidate = quantise(program, width)
         if candidate.steps is not None:
@@ -121,11 +106,16 @@ def narrowest(
                 program.ordered, candidate.sums, rows, program.n_classes
             )
         n_events = int(np.count_nonzero(answers != full))
+        lost |= answers != full
         if confidence is None:
-            bound = expected_disagreement_bound(n_events, len(rows))
+            # Risk control, see `spinney.calibration.risk_control`: a row that a wider
+            # candidate has lost stays lost.
+            n_lost = int(np.count_nonzero(lost))
+            bound = (n_lost + 1) / (len(rows) + 1)
+            is_proven = n_lost <= n_allowed(len(rows), max_disagreement)
         else:
             bound = clopper_pearson_upper(n_events, len(rows), confidence)
-        is_proven = bound <= max_disagreement
+            is_proven = bound <= max_disagreement
         tried.append(
             WidthTried(
                 width,

@@ -99,6 +99,7 @@ def program_of(obj: Any) -> Program:
         or has more outputs than the code can hold.
     """
     forest = _forest_of(obj)
+    _refuse_what_has_no_code(forest)
     if max(
         forest.n_outputs, len(forest.classes) if forest.classes is not None else 0
     ) > (MAX_OUTPUTS):
@@ -205,17 +206,33 @@ def _forest_of(obj: Any) -> Forest:
     return forest
 
 
+def _refuse_what_has_no_code(forest: Forest) -> None:
+    """Raise for parts of a forest that the generated code would leave out."""
+    if forest.curve is not None:
+        msg = (
+            f"{forest.source} is calibrated, and the curve behind its trees cannot be "
+            "exported.\nHint: export the model inside, and apply the curve where its "
+            "probabilities are used."
+        )
+        raise UnsupportedModelError(msg)
+    if forest.missing_value is not None:
+        msg = (
+            f"{forest.source} takes {forest.missing_value!r} for a missing value, and "
+            "generated code takes NaN only.\nHint: train with missing=nan, and pass "
+            "NaN for missing values."
+        )
+        raise UnsupportedModelError(msg)
+
+
 def _promise(obj: Any) -> str:
     """Return what a classifier promises, in a sentence."""
     if isinstance(obj, EarlyExitClassifier):
-        share = percent(obj.max_disagreement)
-        how = "on the rows it was fitted to"
-        if getattr(obj, "confidence", None) is not None:
-            how = f"of new rows, with {percent(obj.confidence)} confidence"
-        return (
-            f"{type(obj).__name__}: at most {share} of the answers differ from the "
-            f"full ensemble, {how}."
-        )
+        if obj.promise_ is None:
+            return (
+                f"{type(obj).__name__}: fitted to {percent(obj.max_disagreement)} by "
+                "a version that did not record a promise."
+            )
+        return f"{type(obj).__name__}: {obj.promise_}"
     if isinstance(obj, CountingClassifier):
         return ALL_TREES
     if isinstance(obj, AnytimeForestClassifier):
