@@ -35,6 +35,8 @@ include_patterns = [
     "benchmarks/README.md",
     "benchmarks/early/README.md",
     "benchmarks/accelerate/README.md",
+    "benchmarks/export/README.md",
+    "benchmarks/promise/README.md",
     "benchmarks/papers/*.md",
     "CHANGELOG.md",
 ]
