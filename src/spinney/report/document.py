@@ -40,7 +40,7 @@ class Report(dict[str, Any]):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = RandomForestClassifier(25, random_state=0).fit(X[:300], y[:300])
     >>> quick = spinney.SequentialVotingClassifier(
-    ...     FrozenEstimator(model), max_disagreement=0.01, random_state=0
+    ...     FrozenEstimator(model), max_disagreement=0.05, random_state=0
     ... ).fit(X[300:400])
     >>> report = make_report(quick, X[400:], y[400:])
     >>> report["kind"], report["rows"]["n_rows"]

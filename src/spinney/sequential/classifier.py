@@ -161,10 +161,12 @@ class SequentialVotingClassifier(EarlyExitClassifier):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> forest = RandomForestClassifier(101, random_state=0).fit(X[::2], y[::2])
     >>> quick = spinney.SequentialVotingClassifier(
-    ...     FrozenEstimator(forest), max_disagreement=0.01, random_state=0
+    ...     FrozenEstimator(forest), max_disagreement=0.03, random_state=0
     ... ).fit(X[1::2])
+    >>> print(quick.promise_)  # doctest: +ELLIPSIS
+    On new rows of the same kind, at most 3 % of the answers differ, on average ...
     >>> labels, n_evaluated = quick.predict_counted(X[1::2])
-    >>> bool((labels != forest.predict(X[1::2])).mean() <= 0.02)
+    >>> bool((labels != forest.predict(X[1::2])).mean() <= 0.05)
     True
     >>> bool(n_evaluated.mean() < 30)
     True
