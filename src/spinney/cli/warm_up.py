@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -14,6 +15,7 @@ import typer
 from rich.table import Table
 
 from spinney.cli.console import Debug, OutputAsJson, Quiet, output, plain_errors
+from spinney.errors import SpinneyWarning
 
 
 def warm_up(
@@ -79,16 +81,25 @@ def _uses() -> dict[str, Callable[[], object]]:
         )
 
     def use(make: Callable[[Any], Any], model: Any, rows: Any, labels: Any) -> None:
-        classifier = make(spinney.read_model(model)).fit(rows, labels)
+        with warnings.catch_warnings():
+            # So few rows promise little, and nobody will use this.
+            warnings.simplefilter("ignore", SpinneyWarning)
+            classifier = make(spinney.read_model(model)).fit(rows, labels)
         classifier.predict(rows)
         if hasattr(classifier, "session"):
             classifier.session(rows[0]).step(1)
             classifier.predict_within(rows, 1.0)
 
+    # A bound that so few rows can establish: candidates are tried, and all is compiled.
+    settings: dict[str, Any] = {"max_disagreement": 0.2, "random_state": 0}
     kinds: dict[str, Callable[[Any], Any]] = {
-        "hard votes": partial(spinney.SequentialVotingClassifier, voting="hard"),
-        "soft votes": partial(spinney.SequentialVotingClassifier, voting="soft"),
-        "cascade": spinney.CascadeClassifier,
+        "hard votes": partial(
+            spinney.SequentialVotingClassifier, voting="hard", **settings
+        ),
+        "soft votes": partial(
+            spinney.SequentialVotingClassifier, voting="soft", **settings
+        ),
+        "cascade": partial(spinney.CascadeClassifier, **settings),
         "anytime": spinney.AnytimeForestClassifier,
     }
     if find_spec("ortools") is not None:
