@@ -83,6 +83,12 @@ def test_a_broken_promise_ends_with_exit_code_1(demo, change, words, options):
     assert words in " ".join(done.stderr.split())
 
 
+def test_bad_luck_of_the_new_rows_is_no_broken_promise(demo):
+    done = demo(replace(VOTES, disagreement=0.0021), PRUNED)
+    assert done.exit_code == 0
+    assert done.stderr == ""
+
+
 @pytest.mark.slow
 def test_the_demo_itself_keeps_its_promises(call, installed, tmp_path):
     done = call(installed, "demo", "--json", cwd=tmp_path)
