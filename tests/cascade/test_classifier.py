@@ -578,11 +578,15 @@ def test_progress_never_goes_back_and_ends_at_1(capsys):
     X, y = make_classification(300, 6, random_state=0)
     model = RandomForestClassifier(12, max_depth=4, random_state=0).fit(X, y)
     shares = []
-    spinney.CascadeClassifier(FrozenEstimator(model), verbose=shares.append).fit(X, y)
+    spinney.CascadeClassifier(
+        FrozenEstimator(model), verbose=shares.append, random_state=0
+    ).fit(X, y)
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     assert len(shares) >= 2
-    spinney.CascadeClassifier(FrozenEstimator(model), verbose=True).fit(X, y)
+    spinney.CascadeClassifier(FrozenEstimator(model), verbose=True, random_state=0).fit(
+        X, y
+    )
     assert "ordering [########################################] 100%" in (
         capsys.readouterr().err
     )

@@ -33,8 +33,10 @@ def saved(work, tmp_path_factory):
     model = FrozenEstimator(forest)
     classifiers = {
         "forest": forest,
-        "sequential": spinney.SequentialVotingClassifier(model, max_disagreement=0.02),
-        "cascade": spinney.CascadeClassifier(model, order="natural"),
+        "sequential": spinney.SequentialVotingClassifier(
+            model, max_disagreement=0.02, random_state=0
+        ),
+        "cascade": spinney.CascadeClassifier(model, order="natural", random_state=0),
         "all": spinney.AllTreesClassifier(model),
         "anytime": spinney.AnytimeForestClassifier(model, order="depth"),
         "pruned": spinney.FeatureCostPruner(model, trade_off=0.002),
@@ -82,7 +84,9 @@ def test_inspect_tells_what_each_kind_of_file_is(saved, name):
 def test_inspect_shows_the_comparison_that_accelerate_made(work, tmp_path):
     with np.load(work / "rows.npz") as stored:
         rows = stored["X"]
-    fast = spinney.accelerate(work / "model.txt", rows, max_disagreement=0.05)
+    fast = spinney.accelerate(
+        work / "model.txt", rows, max_disagreement=0.05, random_state=0
+    )
     spinney.save(fast, tmp_path / "fast.spinney")
     done = run("inspect", tmp_path / "fast.spinney")
     assert done.exit_code == 0, done.output

@@ -251,7 +251,7 @@ def test_the_whole_ensemble_is_the_one_that_voting_names(two):
     assert (majority != model.predict(rows)).any()  # or the test says nothing
     assert fitted(model, rows).voting_ == "soft"
     voting = spinney.read_model(model).replace(aggregation="vote")
-    quick = SequentialVotingClassifier(voting, max_disagreement=0.02)
+    quick = SequentialVotingClassifier(voting, max_disagreement=0.02, random_state=0)
     assert quick.fit(rows).voting_ == "hard"
 
 
