@@ -6,6 +6,7 @@ module tells. Columns are asked for by number, since names may occur twice.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from numbers import Real
 from typing import Any
 
@@ -15,12 +16,13 @@ from numpy.typing import NDArray
 from spinney.errors import InvalidArgumentError
 
 
-class Frame:
+class Frame(ABC):
     """What is needed of a data frame, whichever library it comes from."""
 
     names: list[str]
     n_rows: int
 
+    @abstractmethod
     def levels(self, column: int) -> tuple[list[Any] | None, NDArray[np.intp]]:
         """Return the different values of a column and which of them each row has.
 
@@ -28,15 +30,14 @@ class Frame:
         missing. A column of which nothing is known, since all of it is missing, has no
         values.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def kind(self, column: int) -> str:
         """Return the type of a column, for people."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _numbers(self, column: int) -> Any:
         """Return a column as an array-like of numbers."""
-        raise NotImplementedError
 
     def numbers(self, column: int, name: str) -> NDArray[np.float64]:
         """Return a column of numbers, missing ones as NaN, or raise."""
