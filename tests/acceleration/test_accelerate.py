@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -137,6 +138,32 @@ def test_the_comparison_tells_what_was_measured(forest, faster):
     assert chosen.microseconds_single > 0.0
     for candidate in others:
         assert candidate.kept_promise == (not math.isnan(candidate.microseconds_batch))
+
+
+def test_the_fastest_stands_there_as_compared_and_as_promised(faster):
+    comparison = faster.acceleration_
+    promised = comparison.chosen
+    assert promised.level == "as promised"
+    assert promised.disagreement == (
+        faster.promise_.n_disagreements / faster.promise_.n_rows
+    )
+    at = comparison.candidates.index(promised)
+    compared = comparison.candidates[at - 1]
+    assert (compared.name, compared.level) == (promised.name, "as compared")
+    assert not compared.chosen
+    others = [one for one in comparison.candidates[1:] if one.level == "as compared"]
+
+    def slowness(one):
+        return one.microseconds_batch * one.microseconds_single
+
+    # At the level of the others it is the fastest, so the choice explains itself.
+    kept = [one for one in others if one.kept_promise]
+    assert min(kept, key=slowness) == compared
+    cells = comparison.cells()
+    assert cells[at - 1][-1] == "fastest"
+    assert (cells[at][0].strip(), cells[at][-1]) == ("as promised", "chosen")
+    assert "as promised" in repr(faster)
+    assert "as bold as is promised" in comparison.description
 
 
 def test_what_is_chosen_is_faster_than_all_trees(faster):
@@ -586,7 +613,7 @@ def test_votes_of_a_sum_of_trees_are_refused(boosted):
 
 def test_regressors_and_other_models_are_refused():
     regressor = RandomForestRegressor(3).fit(X[:100], Y[:100])
-    with pytest.raises(UnsupportedModelError, match="regressor"):
+    with pytest.raises(UnsupportedModelError, match="is for classifiers, got a regr"):
         spinney.accelerate(regressor, X[GIVEN])
     with pytest.raises(UnsupportedModelError):
         spinney.accelerate(LogisticRegression().fit(X[:100], Y[:100]), X[GIVEN])
@@ -635,6 +662,25 @@ def test_a_comparison_of_an_older_file_knows_no_classes():
     assert Comparison.from_dict(parts).class_changes == ()
 
 
+def test_a_comparison_of_an_older_file_knows_one_level():
+    parts = a_comparison().to_dict()
+    for one in parts["trials"]:
+        del one["level"]
+    assert Comparison.from_dict(parts) == a_comparison()
+    assert "promised" not in str(a_comparison())
+
+
+def test_what_is_not_faster_as_promised_is_shown_all_the_same():
+    full, votes = a_comparison().candidates
+    tried = replace(votes, chosen=False)
+    promised = replace(tried, level="as promised", trees=9.0)
+    shown = replace(
+        a_comparison(), candidates=(replace(full, chosen=True), tried, promised)
+    )
+    assert [row[-1] for row in shown.cells()] == ["chosen", "fastest", "not faster"]
+    assert Comparison.from_dict(shown.to_dict()).cells() == shown.cells()
+
+
 def test_a_comparison_goes_through_json():
     parts = json.loads(json.dumps(a_comparison().to_dict(), allow_nan=False))
     assert Comparison.from_dict(parts).class_changes == a_comparison().class_changes
@@ -655,6 +701,8 @@ def test_a_comparison_goes_through_json():
         lambda parts: parts["trials"][1].update(chosen=False),
         lambda parts: parts["trials"][1].update(trees=None, name=None),
         lambda parts: parts["trials"][1].pop("trees"),
+        lambda parts: parts["trials"][1].update(level="as dreamt"),
+        lambda parts: parts["trials"][1].update(level=None),
         lambda parts: parts.update(confidence="much"),
         lambda parts: parts.update(class_changes=1),
         lambda parts: parts.update(class_changes=[1]),

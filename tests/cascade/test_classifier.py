@@ -520,7 +520,7 @@ def test_labels_and_rows_for_the_order_do_not_go_together(boosted):
 def test_a_regressor_is_refused():
     X, y = noisy(100)
     model = RandomForestRegressor(3).fit(X, y)
-    with pytest.raises(UnsupportedModelError, match="needs a classifier"):
+    with pytest.raises(UnsupportedModelError, match="Early exit is for classifiers"):
         fitted(model, X)
 
 

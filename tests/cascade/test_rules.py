@@ -192,6 +192,26 @@ def test_ladders_go_from_cautious_to_bold(rule, early_exit):
     assert np.mean(decisions != table.decisions) <= 0.02
 
 
+@pytest.mark.parametrize("rule", ["thresholds", "optimal"])
+def test_the_first_rungs_hold_where_curves_are_far_off(rule):
+    table = ScoreTable.of_scores(random_walks(11, 2000, 20))
+    points = np.arange(1, 20)
+    family = RuleFamily(rule, "both", None, False)
+    makers = family.ladder(table, np.arange(20), 0.02, points, np.random.RandomState(0))
+    paths = paths_of(table, [np.arange(20)], points)
+    risks = np.array([paths.follow(*make().bounds)[1] for make in makers])
+    first = int(np.argmax(risks > 0.8e-3 * 0.02))  # the least risk that is aimed at
+    assert first >= 15
+    # A new row goes just beyond a threshold of this one, and turns round at the end.
+    upper = makers[first]().upper
+    k = int(np.flatnonzero(np.isfinite(upper))[0])
+    turning = np.zeros((1, 20))
+    turning[0, k], turning[0, -1] = upper[k] + 1e-6, -1000.0
+    fresh = ScoreTable.of_scores(turning)
+    assert fresh.follow(makers[first]())[0] != fresh.decisions
+    assert fresh.follow(makers[0]())[0] == fresh.decisions
+
+
 def test_several_classes_and_random_orders_have_ladders():
     table = ScoreTable.of_scores(random_walks(4, 500, 12, n_classes=3))
     family = RuleFamily("optimal", "both", None, True)

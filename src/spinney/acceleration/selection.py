@@ -14,7 +14,7 @@ from sklearn.utils.validation import _num_samples
 
 from spinney.acceleration.timing import microseconds_per_row
 from spinney.base.all_trees import AllTreesClassifier
-from spinney.base.comparison import Candidate, Comparison
+from spinney.base.comparison import PROMISED, Candidate, Comparison
 from spinney.calibration.bounds import clopper_pearson_upper
 from spinney.calibration.class_changes import (
     ClassChange,
@@ -92,13 +92,21 @@ class FittedCandidate:
     ladder : list of callables
         Make all others, from the most cautious to the boldest.
     record : Candidate
-        What is known.
+        What is known, as it was compared.
+    promised : Candidate or None
+        The same as bold as is promised, for the one that was chosen.
     """
 
     classifier: Any
     certain: Callable[[], Any] | None
     ladder: Ladder
     record: Candidate
+    promised: Candidate | None = None
+
+    @property
+    def latest(self) -> Candidate:
+        """What is known about the classifier as it is now."""
+        return self.record if self.promised is None else self.promised
 
 
 class Selection:
@@ -218,7 +226,7 @@ class Selection:
 
     def _pays(self, candidate: FittedCandidate, must_be_faster: bool) -> bool:
         """Whether fewer trees are evaluated and, if it must be so, in less time."""
-        record = candidate.record
+        record = candidate.latest
         faster = _slowness(record) < _slowness(self._full) or not must_be_faster
         return faster and record.trees < self._full.trees
 
@@ -265,18 +273,19 @@ class Selection:
         return chosen if self._pays(chosen, must_be_faster) else None
 
     def _measure_again(self, chosen: FittedCandidate, promise: Promise) -> None:
-        """Set trees and times of the chosen one, as bold as it has become."""
+        """Record trees and times of the chosen one, as bold as it has become."""
         _, counts = chosen.classifier.predict_counted(self.parts.to_compare)
         times = microseconds_per_row(
             [self.whole, chosen.classifier], self.parts.to_compare
         )
         self._full = _timed(self._full, *times[0])
         n_rows = max(promise.n_rows, 1)
-        chosen.record = replace(
+        chosen.promised = replace(
             _timed(chosen.record, *times[1]),
             aimed_at=chosen.classifier.expected_disagreement_,
             disagreement=promise.n_disagreements / n_rows,
             trees=float(counts.mean()),
+            level=PROMISED,
         )
 
     def _warn_that_nothing_is_kept(self, n_rows: int, is_certain: bool) -> None:
@@ -312,9 +321,10 @@ class Selection:
             )
             classifier.estimator_ = model
         records = [replace(self._full, chosen=chosen is None)]
-        records += [
-            replace(one.record, chosen=one is chosen) for one in self.candidates
-        ]
+        for one in self.candidates:
+            records.append(one.record)
+            if one.promised is not None:
+                records.append(replace(one.promised, chosen=one is chosen))
         classifier.acceleration_ = Comparison(
             tuple(records),
             self.whole.forest_.n_trees,
@@ -331,7 +341,7 @@ class Selection:
         """Return what came out, in words."""
         full, n_trees = self._full, self.whole.forest_.n_trees
         if chosen is not None:
-            record = chosen.record
+            record = chosen.latest
             batch = full.microseconds_batch / record.microseconds_batch
             single = full.microseconds_single / record.microseconds_single
             return (

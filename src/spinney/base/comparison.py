@@ -18,6 +18,8 @@ HEADINGS_OF_CLASSES = ("class", "by the model", "early exit", "lost", "share los
 N_CLASSES = 20
 # What the list of candidates is called in files.
 NAME_IN_FILES = "trials"
+# How bold a candidate is: as all are compared, or as it is promised.
+COMPARED, PROMISED = "as compared", "as promised"
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ class Candidate:
         Whether it disagreed no more often than was allowed.
     chosen : bool
         Whether this is what is used.
+    level : {"as compared", "as promised"}, default="as compared"
+        How bold it is: as bold as seemed to keep the bound on the rows that all are
+        compared on, or, for the fastest of them, as bold as is promised. Its
+        disagreement is then that of the calibration rows of the promise.
     """
 
     name: str
@@ -55,10 +61,11 @@ class Candidate:
     microseconds_single: float
     kept_promise: bool
     chosen: bool
+    level: str = COMPARED
 
     @property
     def verdict(self) -> str:
-        """What became of it, in words; empty if another one was faster."""
+        """What became of it, in words; empty if it was not chosen."""
         if not self.kept_promise:
             return "breaks the bound"
         return "chosen" if self.chosen else ""
@@ -105,12 +112,18 @@ class Comparison:
 
     @property
     def description(self) -> str:
-        """What was compared on which rows, in a sentence."""
-        return (
+        """What was compared on which rows, in a sentence or two."""
+        words = (
             f"Compared on {self.n_compared:,} held-out rows, where at most "
             f"{percent(self.max_disagreement)} may be answered differently than by the "
             "model; times are per row."
         )
+        if any(one.level == PROMISED for one in self.candidates):
+            words += (
+                "\nBelow the fastest: the same as bold as is promised, with the share "
+                "that differs of the rows kept for the promise."
+            )
+        return words
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the comparison as a table for people, whatever it is shown in.
@@ -118,16 +131,20 @@ class Comparison:
         Returns
         -------
         rows : list of tuple of str
-            One row per candidate; `HEADINGS` names the columns.
+            One row per candidate, and one more for the fastest as it is promised;
+            `HEADINGS` names the columns.
         """
+        promised = [one.name for one in self.candidates if one.level == PROMISED]
         return [
             (
-                one.name,
+                f"  {PROMISED}" if one.level == PROMISED else one.name,
                 number(one.trees),
                 percent(one.disagreement),
                 number(one.microseconds_batch),
                 number(one.microseconds_single),
-                one.verdict,
+                "fastest"
+                if one.name in promised and one.level == COMPARED
+                else one.verdict or ("not faster" if one.level == PROMISED else ""),
             )
             for one in self.candidates
         ]
@@ -205,7 +222,7 @@ class Comparison:
             msg = "class_changes of its comparison must be a list"
             raise FormatError(msg)
         made = cls(
-            tuple(Candidate(**_checked(Candidate, one)) for one in candidates),
+            tuple(_candidate(one) for one in candidates),
             class_changes=tuple(_class_change(one) for one in changes),
             **_checked(cls, rest, skip=("candidates", "class_changes")),
         )
@@ -223,6 +240,17 @@ _KINDS = {
     "float": (float, int, type(None)),
     "float | None": (float, int, type(None)),
 }
+
+
+def _candidate(parts: Any) -> Candidate:
+    """Return a candidate out of a file, or say what is wrong."""
+    if isinstance(parts, Mapping) and "level" not in parts:
+        parts = {**parts, "level": COMPARED}  # files of older versions do not have it
+    made = Candidate(**_checked(Candidate, parts))
+    if made.level not in (COMPARED, PROMISED):
+        msg = f"level of a Candidate must be {COMPARED!r} or {PROMISED!r}"
+        raise FormatError(msg)
+    return made
 
 
 def _class_change(parts: Any) -> ClassChange:

@@ -109,8 +109,9 @@ class EnsembleClassifier(
         forest = read_model(parted(self.estimator_).ensemble)
         if forest.classes_ is None:
             msg = (
-                f"{type(self).__name__} needs a classifier, got a regressor "
-                f"({forest.source}). Train a classifier."
+                "Early exit is for classifiers, got a regressor "
+                f"({forest.source or 'made by hand'}). spinney.accelerate(model) "
+                "without rows evaluates all trees of any model, exactly."
             )
             raise UnsupportedModelError(msg)
         self.forest_ = forest

@@ -29,6 +29,10 @@ RULES = ("thresholds", "fan", "optimal")
 # logarithms, between these parts of the bound. The curves may be off by a good deal.
 N_RUNGS = 80
 LEAST_RISK, LARGEST_RISK = 1e-3, 4.0
+# Curves are off most where nothing was seen, far out: below the least risk so many
+# more candidates go down to the least boldness. Were the first of all to fail, nothing
+# would be left but exits that cannot be wrong.
+N_CAUTIOUS_RUNGS = 20
 # Boldness is searched between these numbers: the tolerance of thresholds, or the
 # inverse of the price of a wrong answer.
 LEAST_BOLDNESS, MOST_BOLDNESS = 1e-14, 0.5
@@ -102,10 +106,9 @@ class RuleFamily:
         def rule_at(boldness: float) -> ExitRule:
             return table.rule_of(order, paths.points, *self._at(paths, boldness))
 
-        return [
-            partial(rule_at, boldness)
-            for boldness in np.unique(np.geomspace(least, most, N_RUNGS)).tolist()
-        ]
+        cautious = np.geomspace(LEAST_BOLDNESS, least, N_CAUTIOUS_RUNGS + 1)[:-1]
+        every = np.append(cautious, np.geomspace(least, most, N_RUNGS))
+        return [partial(rule_at, boldness) for boldness in np.unique(every).tolist()]
 
     def _at(
         self, paths: Paths, boldness: float
