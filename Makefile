@@ -22,12 +22,13 @@ TESTS_OF_KERNELS = tests/runtime tests/calibration tests/ordering tests/sequenti
 # What Python compiles is kept whatever the environment says: the tests start it often.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test test-export plain-python slow lint format docs compare papers clean
+.PHONY: help demo test test-export test-engines plain-python slow lint format docs compare papers clean
 
 help:
 	@echo "make demo    show on a small data set what spinney does"
 	@echo "make test    lint, types, and all tests that take a few minutes together"
 	@echo "make test-export  exported code on other compilers and processors"
+	@echo "make test-engines  clusters and servers as real processes"
 	@echo "make slow    the tests that take longer: slow, guarantee, benchmark"
 	@echo "make lint    ruff and mypy only"
 	@echo "make format  let ruff put the code into shape"
@@ -69,6 +70,19 @@ test-export: $(VENV)/compiled
 	fi
 	$(PYTEST) $(PARALLEL) -rs -m "targets or not slow" tests/export
 
+# Engines are large and pin what they need: in an environment of their own.
+ENGINES = .venv-engines
+test-engines: $(ENGINES)/ready $(VENV)/compiled
+	OMP_NUM_THREADS=1 $(ENGINES)/bin/python -m pytest -q -rs \
+	    -m "engines or not engines" tests/integrations
+
+$(ENGINES)/ready: pyproject.toml | $(BIN)/python
+	@echo "Installing the engines (once; a few minutes)."
+	@$(BIN)/python -m venv $(ENGINES)
+	@$(ENGINES)/bin/python -m pip install --quiet --quiet \
+	    --disable-pip-version-check --editable '.[test,dask]'
+	@touch $@
+
 slow: $(VENV)/compiled
 # pytest ends with 5 if no test is marked so.
 	$(PYTEST) -m "slow or guarantee or benchmark" || [ $$? -eq 5 ]
@@ -102,7 +116,7 @@ papers: $(VENV)/ready-for-test
 	$(BIN)/python -m benchmarks.papers.results
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) $(ENGINES) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 	    spinney-demo.html
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -22,6 +22,7 @@ PAGES = [ROOT / "README.md", *DOCS]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+NEEDS = re.compile(r"<!-- examples need: (.*) -->")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
@@ -43,6 +44,8 @@ def run_examples(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run_in_the_order_in_which_they_are_read(page, tmp_path, monkeypatch):
+    for library in re.findall(r"\w+", " ".join(NEEDS.findall(page.read_text("utf-8")))):
+        pytest.importorskip(library, reason=f"needs the extra {library}")
     monkeypatch.chdir(tmp_path)
     run_examples(page)
 

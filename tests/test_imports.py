@@ -18,7 +18,7 @@ PACKAGE = Path(spinney.__file__).parent
 LAYERS = (
     {"__main__"},
     {"cli"},
-    {"report", "export"},
+    {"report", "export", "integrations"},
     {"acceleration"},
     {"sequential", "cascade", "anytime", "pruning"},
     {"base", "ordering"},
@@ -28,8 +28,9 @@ LAYERS = (
     {"errors", "_version"},
 )
 ROOMS = LAYERS[4]
-# A forest runs itself, and classifiers report on themselves: loaded on use.
-UPWARDS = {("forest", "runtime"), ("base", "report")}
+# A forest runs itself, classifiers report on themselves, and rows on an engine are
+# drawn and counted there: loaded on use.
+UPWARDS = {("forest", "runtime"), ("base", "report"), ("calibration", "integrations")}
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # The one table that names modules of any layer by strings: what kinds of files there
 # are, and which class each kind is of.
@@ -39,6 +40,7 @@ TABLE_OF_KINDS = "persistence.store"
 # in the command line, which needs its own at once.
 HOME = {
     "catboost": ("readers.catboost", "cli.peers"),
+    "dask": "integrations.dask",
     "jinja2": "report",
     "lightgbm": ("readers.lightgbm", "cli.peers"),
     "matplotlib": "base.axes",

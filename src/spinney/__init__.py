@@ -77,6 +77,8 @@ _ON_FIRST_USE = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "integrations":
+        return _importlib.import_module("spinney.integrations")
     if name in _ON_FIRST_USE:
         return getattr(_importlib.import_module(_ON_FIRST_USE[name]), name)
     msg = f"module {__name__!r} has no attribute {name!r}"

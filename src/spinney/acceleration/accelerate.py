@@ -20,6 +20,7 @@ from spinney.base.estimator import unwrapped
 from spinney.base.parameters import check_choice
 from spinney.base.progress import progress_for
 from spinney.calibration.bounds import check_confidence, check_max_disagreement
+from spinney.calibration.engine_rows import engine_of
 from spinney.calibration.ladder import rows_to_promise, warn_of_certain_exits
 from spinney.calibration.row_splits import SHARES_WITH_COMPARISON, split_by_use
 from spinney.cascade import CascadeClassifier
@@ -31,6 +32,9 @@ from spinney.sequential.classifier import SequentialVotingClassifier
 METHODS = ("auto", "sequential", "cascade")
 # Fewer rows than this cannot be parted.
 LEAST_ROWS = 6
+# Of rows on an engine, so many are drawn, and so many times what the promise takes.
+ROWS_TO_DRAW = 50_000
+TIMES_TO_PROMISE = 20
 
 
 def accelerate(
@@ -59,7 +63,9 @@ def accelerate(
         model file.
     X : array-like or data frame of shape (n_rows, n_features)
         Rows of the kind that will be predicted, which the model was *not* trained on.
-        No labels are needed. Some thousands are good, tens of thousands better.
+        No labels are needed. Some thousands are good, tens of thousands better. Of a
+        dask array or data frame, a uniform random sample is drawn in one pass: 50,000
+        rows, or twenty times as many as it takes to promise the bound, if that is more.
     max_disagreement : float, default=1e-3
         Share of new rows that may be answered otherwise than by the model's own
         `predict`, on average, in ``[0, 1)``. With 0 no answer ever differs.
@@ -162,6 +168,7 @@ def accelerate(
     seed = int(rng.randint(2**31 - 1))
     show = progress_for(verbose, "accelerating")
     trained = _trained(model, decision_threshold)
+    X = _in_memory(X, bound, confidence, rng)
     whole = AllTreesClassifier(trained, n_jobs=n_jobs).fit(X)
     # Where there are too few rows for the bound, what never differs is still allowed.
     level = bound if _enough_rows(_num_samples(X), bound, confidence) else 0.0
@@ -210,6 +217,17 @@ def _trained(model: Any, decision_threshold: float | None) -> Any:
     if isinstance(inner, (str, os.PathLike)) or not hasattr(inner, "get_params"):
         return read_model(inner)
     return FrozenEstimator(inner)
+
+
+def _in_memory(
+    X: Any, bound: float, confidence: float | None, rng: np.random.RandomState
+) -> Any:
+    """Return rows as they are, or a random sample of those that an engine holds."""
+    engine = engine_of(X)
+    if engine is None:
+        return X
+    n_rows = TIMES_TO_PROMISE * rows_to_promise(bound, confidence)
+    return engine.sample(X, max(ROWS_TO_DRAW, n_rows), random_state=rng)
 
 
 def _enough_rows(n_rows: int, bound: float, confidence: float | None) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from spinney.calibration.engine_rows import engine_of
 from spinney.errors import InvalidArgumentError
 
 
@@ -72,7 +73,8 @@ def certify(classifier: Any, X: Any, *, confidence: float = 0.95) -> Certificate
         ``predict(X)`` and ``predict_full(X)``, the labels of all trees together.)
     X : array-like of shape (n_rows, n_features)
         Rows that played no part in making the classifier: neither in training the
-        model nor in `fit`. No labels are needed.
+        model nor in `fit`. No labels are needed. The disagreements on a dask array or
+        data frame are counted on its workers, over all rows.
     confidence : float, default=0.95
         Confidence of the bound, above 0 and below 1.
 
@@ -126,6 +128,12 @@ def certify(classifier: Any, X: Any, *, confidence: float = 0.95) -> Certificate
                 "FrozenEstimator(model)) for example."
             )
             raise InvalidArgumentError(msg)
+    engine = engine_of(X)
+    if engine is not None:
+        counts = engine.count_disagreements(classifier, X)
+        return _certificate(
+            int(counts[:, 1].sum()), int(counts[:, 0].sum()), confidence
+        )
     quick = np.asarray(classifier.predict(X))
     own = getattr(classifier, "predict_model", classifier.predict_full)
     full = np.asarray(own(X))

@@ -92,11 +92,31 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     True
     """
     name = _path_text(path)
+    write_atomically(name, encode(_contents_of(obj)))
+
+
+def to_bytes(obj: Any) -> bytes:
+    """Return what :func:`save` would write to a file.
+
+    Parameters
+    ----------
+    obj : Forest or fitted classifier of spinney
+        What `save` takes.
+
+    Returns
+    -------
+    content : bytes
+        For `from_bytes`, or to be written to a file that `load` reads.
+    """
+    return b"".join(encode(_contents_of(obj)))
+
+
+def _contents_of(obj: Any) -> Contents:
+    """Return the parts of an object that can be saved, or raise."""
     own = f"{type(obj).__module__}:{type(obj).__qualname__}"
     for kind, cls in KINDS.items():
         if cls == own:
-            write_atomically(name, encode(Contents(kind, *_take_apart(obj))))
-            return
+            return Contents(kind, *_take_apart(obj))
     known = ", ".join(sorted(cls.partition(":")[2] for cls in KINDS.values()))
     msg = (
         f"save cannot save an object of type {type(obj).__module__}."
@@ -141,10 +161,34 @@ def load(path: str | os.PathLike[str]) -> Any:
     save : The way there.
     """
     name = _path_text(path)
-    kind, settings, arrays = decode(_mapped(name), repr(name))
+    return _object_in(_mapped(name), repr(name))
+
+
+def from_bytes(content: bytes, name: str = "the model") -> Any:
+    """Return the object of which these are the bytes of a file.
+
+    Parameters
+    ----------
+    content : bytes
+        What `to_bytes` returned, or what is in a file that `save` has written. All of
+        it is checked.
+    name : str, default="the model"
+        What to call it in error messages.
+
+    Returns
+    -------
+    obj : Forest or fitted classifier of spinney
+        Its arrays are views of `content`.
+    """
+    return _object_in(np.frombuffer(content, dtype=np.uint8), name)
+
+
+def _object_in(data: Bytes, name: str) -> Any:
+    """Return the object in the bytes of a file, which may be forged."""
+    kind, settings, arrays = decode(data, name)
     if kind not in KINDS:
         msg = (
-            f"{name!r} holds an object of the unknown kind {kind[:40]!r}; known "
+            f"{name} holds an object of the unknown kind {kind[:40]!r}; known "
             f"are: {', '.join(sorted(KINDS))}.\nHint: upgrade spinney."
         )
         raise FormatError(msg)
@@ -155,7 +199,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         reason = str(error).rstrip(".")
         if len(reason) > 300:  # a value from the file may be of any length
             reason = f"{reason[:300]} ..."
-        msg = f"{name!r} does not hold a valid {kind}: {reason}."
+        msg = f"{name} does not hold a valid {kind}: {reason}."
         raise FormatError(msg) from error
     return obj
 

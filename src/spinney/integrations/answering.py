@@ -1,0 +1,198 @@
+"""What workers do with a part of the rows, the same on every engine.
+
+A part may have no rows. Results always have the types that were announced when the
+job was built.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import InvalidArgumentError
+from spinney.forest import Forest
+from spinney.integrations.portable import PortableModel, forest_of
+
+N_EVALUATED = np.dtype(np.int32)
+PROBABILITY = np.dtype(np.float64)
+
+
+def label_type(model: Any) -> np.dtype:
+    """Return the type of a model's answers: that of its labels, or of a number."""
+    classes = getattr(model, "classes_", None)
+    return PROBABILITY if classes is None else np.asarray(classes).dtype
+
+
+def check_can(model: Any, method: str) -> None:
+    """Raise if a model lacks what a job needs of it, before the job is built.
+
+    Parameters
+    ----------
+    model : Forest or classifier
+        What will answer.
+    method : {"predict", "predict_counted", "predict_proba", "predict_model"}
+        What it will be asked for.
+    """
+    if isinstance(model, Forest) and method == "predict_counted":
+        return  # all of its trees
+    if isinstance(model, Forest) and method == "predict" and model.n_outputs > 1:
+        missing = model.classes_ is None
+    elif method == "predict_proba":
+        missing = getattr(model, "classes_", None) is None
+    else:
+        missing = False
+    if missing or not callable(getattr(model, method, None)):
+        what = {
+            "predict_counted": "does not count the trees it evaluates",
+            "predict_proba": "has no probabilities",
+        }.get(method, "has several answers for a row")
+        msg = (
+            f"A {type(model).__name__} {what}, so there is no {method} here. Pass what "
+            "spinney.accelerate returns, or the trained model itself, of which all "
+            "trees are evaluated."
+        )
+        raise InvalidArgumentError(msg)
+
+
+def labels(portable: PortableModel, X: Any) -> NDArray[Any]:
+    """Return the labels of a part of the rows."""
+    model, kind = portable.model, label_type(portable.model)
+    if not _n_rows(X):
+        return np.empty(0, dtype=kind)
+    return np.asarray(model.predict(X)).astype(kind, copy=False)
+
+
+def counted(portable: PortableModel, X: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Return the labels of a part of the rows, and how many trees each took."""
+    model = portable.model
+    if isinstance(model, Forest):
+        answers = labels(portable, X)
+        return answers, np.full(len(answers), model.n_trees, dtype=N_EVALUATED)
+    kind = label_type(model)
+    if not _n_rows(X):
+        return np.empty(0, dtype=kind), np.empty(0, dtype=N_EVALUATED)
+    answers, n_evaluated = model.predict_counted(X)
+    return (
+        np.asarray(answers).astype(kind, copy=False),
+        np.asarray(n_evaluated).astype(N_EVALUATED, copy=False),
+    )
+
+
+def probabilities(portable: PortableModel, X: Any) -> NDArray[np.float64]:
+    """Return the probabilities of all classes for a part of the rows."""
+    model = portable.model
+    if not _n_rows(X):
+        return np.empty((0, len(model.classes_)), dtype=PROBABILITY)
+    return np.asarray(model.predict_proba(X)).astype(PROBABILITY, copy=False)
+
+
+def disagreements(portable: PortableModel, X: Any) -> NDArray[np.int64]:
+    """Return how many rows a part has, and how many are answered otherwise.
+
+    The first column counts the rows that the trained model gives each class, the
+    second those among them that the classifier answers otherwise than the model.
+    """
+    model = portable.model
+    classes = np.asarray(model.classes_)
+    counts = np.zeros((len(classes), 2), dtype=np.int64)
+    if not _n_rows(X):
+        return counts
+    own = getattr(model, "predict_model", model.predict_full)
+    full = np.asarray(own(X))
+    differ = np.asarray(model.predict(X)) != full
+    for index, label in enumerate(classes):
+        of_class = full == label
+        counts[index] = np.count_nonzero(of_class), np.count_nonzero(of_class & differ)
+    return counts
+
+
+def _n_rows(X: Any) -> int:
+    return int(X.shape[0])
+
+
+def feature_names(model: Any) -> list[str] | None:
+    """Return the names of the columns that a model was fitted on, if it knows them."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        names = forest_of(model).feature_names
+    return None if names is None else [str(name) for name in names]
+
+
+def columns_to_read(model: Any, given: list[str]) -> list[str]:
+    """Return the columns of a data frame that a model takes, in its order.
+
+    Parameters
+    ----------
+    model : Forest or classifier
+        What will answer.
+    given : list of str
+        Names of the columns that there are.
+
+    Returns
+    -------
+    columns : list of str
+        By name if the model knows names and all of them are there; others are not
+        read. By position otherwise, and their number must be right.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If columns are missing, or some have the same name.
+    """
+    twice = sorted({name for name in given if given.count(name) > 1})
+    if twice:
+        msg = f"Several columns are called {', '.join(map(repr, twice))}. Rename them."
+        raise InvalidArgumentError(msg)
+    names = feature_names(model)
+    if names is not None and set(names) <= set(given):
+        return names
+    n_features = int(getattr(model, "n_features_in_", forest_of(model).n_features))
+    strict = hasattr(model, "feature_names_in_")
+    if not strict and len(given) == n_features:
+        return given
+    if names is not None and (strict or set(names) & set(given)):
+        missing = [name for name in names if name not in set(given)]
+        msg = (
+            f"The rows lack {len(missing)} of the {n_features} columns that the model "
+            f"was fitted on: {_some(missing)}. There are: {_some(given)}. Rename or "
+            "add them before."
+        )
+    else:
+        msg = (
+            f"The rows have {len(given)} columns, and the model was fitted on "
+            f"{n_features}, without names. Select these columns, in the order of the "
+            "training."
+        )
+    raise InvalidArgumentError(msg)
+
+
+def refuse_texts(model: Any, columns: list[str], kinds: dict[str, str]) -> None:
+    """Raise if a column of texts meets a model that takes numbers there.
+
+    Parameters
+    ----------
+    model : Forest or classifier
+        What will answer.
+    columns : list of str
+        Columns in the order of the model.
+    kinds : dict
+        Columns that hold no numbers, and what they hold.
+    """
+    if getattr(model, "has_preprocessing", False):
+        return  # the steps of a pipeline may take anything
+    categories = forest_of(model).categories_ or (None,) * len(columns)
+    for name, known in zip(columns, categories, strict=True):
+        if name in kinds and known is None:
+            msg = (
+                f"Column {name!r} holds {kinds[name]}, and the model takes numbers "
+                "there. Encode it as numbers in the way the model was trained, or "
+                "select other columns."
+            )
+            raise InvalidArgumentError(msg)
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(map(repr, names[:10]))
+    return shown if len(names) <= 10 else f"{shown}, ..."

@@ -1,0 +1,418 @@
+"""Answer the rows of a dask array or data frame, lazily, on its workers.
+
+Nothing is computed before the result is. The model is one key of the task graph, so
+each worker gets it once and the scheduler can bring it to new workers; within a worker
+it is loaded once, and its kernels come from the cache of the machine.
+
+Examples
+--------
+>>> import spinney.integrations.dask  # doctest: +SKIP
+>>> labels = spinney.integrations.dask.predict("model.spinney", X)  # doctest: +SKIP
+>>> labels.compute()  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import InvalidArgumentError
+from spinney.integrations import answering
+from spinney.integrations.portable import PortableModel, forest_of
+from spinney.integrations.sampling import (
+    check_sample_size,
+    draw_from_part,
+    merge_draws,
+    merged_in_steps,
+    seed_from,
+)
+
+
+def predict(model: Any, X: Any) -> Any:
+    """Answer rows on the workers of Dask.
+
+    Parameters
+    ----------
+    model : fitted classifier of spinney, Forest, trained model, or path
+        What answers. Best the path of a file that `spinney.save` has written, if all
+        workers can read it: they map it into memory. Otherwise the content of such a
+        file travels to each worker once.
+    X : dask array or dask data frame of shape (n_rows, n_features)
+        Rows. An array has all columns in one chunk; numbers of rows may be unknown. Of
+        a data frame, the columns are taken by name if the model knows names, and only
+        these are read.
+
+    Returns
+    -------
+    labels : dask array or dask series
+        Lazy, chunked as `X`; a series has the index of `X`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `X` is chunked along columns, lacks columns or holds texts where the model
+        takes numbers.
+    ImportError
+        If Dask is not installed.
+    """
+    job = _Job(model, X, "predict")
+    return job.series("label", job.label_type, _labels)
+
+
+def predict_counted(model: Any, X: Any) -> tuple[Any, Any]:
+    """Answer rows on the workers of Dask, and tell how many trees were evaluated.
+
+    Parameters
+    ----------
+    model, X
+        As for `predict`. A Forest and a trained model evaluate all trees.
+
+    Returns
+    -------
+    labels, n_evaluated : dask arrays or dask series
+        Lazy. Compute both in one call, ``dask.compute(labels, n_evaluated)``: the rows
+        are then answered once.
+    """
+    job = _Job(model, X, "predict_counted")
+    both = job.table(
+        {"label": job.label_type, "n_evaluated": answering.N_EVALUATED}, _counted
+    )
+    return both["label"], both["n_evaluated"]
+
+
+def predict_proba(model: Any, X: Any) -> Any:
+    """Return the probabilities of all classes, from the workers of Dask.
+
+    Parameters
+    ----------
+    model, X
+        As for `predict`.
+
+    Returns
+    -------
+    probabilities : dask array or dask data frame
+        Lazy. An array of shape (n_rows, n_classes), or a data frame with a column for
+        each class, called as the class is.
+    """
+    job = _Job(model, X, "predict_proba")
+    return job.matrix(job.model.classes_, _probabilities)
+
+
+def sample(X: Any, n_rows: int, *, random_state: Any = None) -> Any:
+    """Draw rows uniformly at random, without replacement, in one pass.
+
+    `spinney.accelerate` does this with rows of Dask; call it to state the size.
+
+    Parameters
+    ----------
+    X : dask array or dask data frame
+        Rows; their number may be unknown.
+    n_rows : int
+        How many to draw, 1 or more. Each worker keeps at most so many of a partition.
+    random_state : int, RandomState instance or None, default=None
+        Draws the rows. With the same int and the same partitions, the same rows.
+
+    Returns
+    -------
+    rows : ndarray or data frame of pandas
+        In memory, in random order; all rows of `X` if there are no more than `n_rows`.
+    """
+    delayed = import_dask().delayed
+    n_rows = check_sample_size(n_rows)
+    seed = seed_from(random_state)
+    if not is_frame(X):
+        X = _checked(X)
+    drawn = [
+        delayed(draw_from_part)(part, number, seed, n_rows)
+        for number, part in enumerate(np.ravel(X.to_delayed()))
+    ]
+    merged = merged_in_steps(drawn, lambda some: delayed(merge_draws)(some, n_rows))
+    _, rows = merged.compute()
+    return rows
+
+
+def count_disagreements(classifier: Any, X: Any) -> NDArray[np.int64]:
+    """Count on the workers how often a classifier differs from its model.
+
+    `spinney.certify` does this with rows of Dask.
+
+    Parameters
+    ----------
+    classifier : fitted classifier of spinney, or path
+        It and the trained model itself answer all rows.
+    X : dask array or dask data frame
+        Rows.
+
+    Returns
+    -------
+    counts : ndarray of shape (n_classes, 2), dtype=int64
+        For each class the rows that the model gives it, and those among them that the
+        classifier answers otherwise.
+    """
+    job = _Job(classifier, X, "predict_model")
+    delayed = import_dask().delayed
+    counts = [
+        delayed(job.on_part)(part, job.key, job.columns, answering.disagreements)
+        for part in np.ravel(job.X.to_delayed())
+    ]
+    total = merged_in_steps(counts, lambda some: delayed(_added)(some))
+    counted: NDArray[np.int64] = total.compute()
+    return counted
+
+
+def _added(counts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.sum(counts, axis=0)
+
+
+class _Job:
+    """Rows of Dask and a model that fit together; makes lazy results of them."""
+
+    def __init__(self, model: Any, X: Any, method: str) -> None:
+        self._dask = import_dask()
+        self.portable = PortableModel(model)
+        self.model = self.portable.model
+        answering.check_can(self.model, method)
+        self.label_type = answering.label_type(self.model)
+        self.is_frame = is_frame(X)
+        self.columns: list[str] = []
+        if self.is_frame:
+            self.X, self.columns = _checked_frame(self.model, X)
+        else:
+            self.X = _checked(X)
+            _check_width(self.model, X)
+        # One key of the graph for all tasks, that no optimisation copies into them.
+        name = f"spinney-model-{self.portable.digest[:32]}"
+        self.key = self._dask.delayed(self.portable, pure=True, name=name)
+        self.on_part = _of_partition if self.is_frame else _of_block
+
+    def series(self, name: str, kind: np.dtype, answer: Callable[..., Any]) -> Any:
+        """Return one value for each row."""
+        if self.is_frame:
+            meta = _as_series(np.empty(0, dtype=kind), name, None)
+            return self._of_partitions(_series_of, meta, answer, name)
+        return self._of_blocks(answer, np.empty(0, dtype=kind), drop_axis=1)
+
+    def table(self, kinds: dict[str, np.dtype], answer: Callable[..., Any]) -> Any:
+        """Return several values for each row, by name."""
+        nothing = np.empty(0, dtype=list(kinds.items()))
+        if self.is_frame:
+            meta = _as_frame({name: nothing[name] for name in kinds}, None)
+            return self._of_partitions(_table_of, meta, answer)
+        return self._of_blocks(answer, nothing, drop_axis=1)
+
+    def matrix(self, names: Any, answer: Callable[..., Any]) -> Any:
+        """Return a value for each row and class."""
+        nothing = np.empty((0, len(names)), dtype=answering.PROBABILITY)
+        if self.is_frame:
+            meta = _matrix_frame(nothing, names, None)
+            return self._of_partitions(_matrix_of, meta, answer)
+        chunks = (self.X.chunks[0], (len(names),))
+        return self._of_blocks(answer, nothing, chunks=chunks)
+
+    def _of_blocks(self, answer: Callable[..., Any], meta: Any, **options: Any) -> Any:
+        import dask.array as da
+
+        return da.map_blocks(
+            _of_block,
+            self.X,
+            self.key,
+            None,
+            answer,
+            dtype=meta.dtype,
+            meta=meta,
+            **options,
+        )
+
+    def _of_partitions(self, make: Callable[..., Any], meta: Any, *rest: Any) -> Any:
+        return self.X.map_partitions(
+            _of_partition, self.key, self.columns, make, *rest, meta=meta
+        )
+
+
+# ------------------------------------------------------------------ on the workers
+
+
+def _labels(portable: PortableModel, X: Any) -> Any:
+    return answering.labels(portable, X)
+
+
+def _counted(portable: PortableModel, X: Any) -> Any:
+    labels, n_evaluated = answering.counted(portable, X)
+    both = np.empty(
+        len(labels), dtype=[("label", labels.dtype), ("n_evaluated", n_evaluated.dtype)]
+    )
+    both["label"], both["n_evaluated"] = labels, n_evaluated
+    return both
+
+
+def _probabilities(portable: PortableModel, X: Any) -> Any:
+    return answering.probabilities(portable, X)
+
+
+def _of_block(
+    block: Any, portable: PortableModel, columns: Any, answer: Callable[..., Any]
+) -> Any:
+    """Answer one block of an array, whose width may differ from what was said."""
+    n_features = forest_width(portable.model)
+    if block.ndim != 2 or block.shape[1] != n_features:
+        msg = (
+            f"A block of the dask array has the shape {block.shape}, and the model "
+            f"takes {n_features} columns. The array was built with a wrong meta or "
+            "wrong chunks: make all blocks alike."
+        )
+        raise InvalidArgumentError(msg)
+    return answer(portable, block)
+
+
+def _of_partition(
+    part: Any,
+    portable: PortableModel,
+    columns: list[str],
+    make: Callable[..., Any],
+    *rest: Any,
+) -> Any:
+    """Answer one partition of a data frame, whose columns may differ from the meta."""
+    missing = [name for name in columns if name not in set(map(str, part.columns))]
+    if missing:
+        msg = (
+            f"A partition of the dask data frame lacks the columns {missing}, which "
+            "its meta has. Make the partitions alike: X.map_partitions(lambda part: "
+            "part.reindex(columns=X.columns), meta=X), for example."
+        )
+        raise InvalidArgumentError(msg)
+    if list(map(str, part.columns)) != columns:
+        called = {str(name): name for name in part.columns}
+        part = part[[called[name] for name in columns]]
+    return make(portable, part, *rest)
+
+
+def _series_of(
+    portable: PortableModel, part: Any, answer: Callable[..., Any], name: str
+) -> Any:
+    return _as_series(answer(portable, part), name, part.index)
+
+
+def _table_of(portable: PortableModel, part: Any, answer: Callable[..., Any]) -> Any:
+    values = answer(portable, part)
+    return _as_frame({name: values[name] for name in values.dtype.names}, part.index)
+
+
+def _matrix_of(portable: PortableModel, part: Any, answer: Callable[..., Any]) -> Any:
+    return _matrix_frame(answer(portable, part), portable.model.classes_, part.index)
+
+
+def _as_series(values: Any, name: str, index: Any) -> Any:
+    import pandas as pd
+
+    # Texts of NumPy have a length; those of pandas have not.
+    kind = "str" if values.dtype.kind == "U" else values.dtype
+    return pd.Series(values, index=index, name=name, dtype=kind)
+
+
+def _as_frame(columns: dict[str, Any], index: Any) -> Any:
+    import pandas as pd
+
+    parts = {name: _as_series(part, name, index) for name, part in columns.items()}
+    return pd.DataFrame(parts, index=index)
+
+
+def _matrix_frame(values: Any, names: Any, index: Any) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(values, columns=[str(name) for name in names], index=index)
+
+
+# ------------------------------------------------------------------ before the job
+
+
+def import_dask() -> Any:
+    """Return the module dask, or say how to install it."""
+    try:
+        import dask
+        import dask.array
+    except ImportError as error:
+        msg = (
+            "spinney.integrations.dask needs Dask, which is not installed. Install the "
+            'extra "dask": python -m pip install "spinney[dask]"'
+        )
+        raise ImportError(msg) from error
+    return dask
+
+
+def is_frame(X: Any) -> bool:
+    """Whether rows of Dask are a data frame and no array; raise if they are neither."""
+    if type(X).__module__.partition(".")[0] in ("dask", "dask_expr"):
+        if hasattr(X, "map_partitions") and hasattr(X, "columns"):
+            return True
+        if hasattr(X, "map_blocks") and hasattr(X, "chunks"):
+            return False
+    msg = (
+        "X must be a dask array or a dask data frame, got "
+        f"{type(X).__module__}.{type(X).__qualname__}. dask.array.from_array(X) and "
+        "dask.dataframe.from_pandas(X) make one; rows in memory are answered by the "
+        "classifier's own predict."
+    )
+    raise InvalidArgumentError(msg)
+
+
+def forest_width(model: Any) -> int:
+    """Return how many columns a model takes."""
+    return int(getattr(model, "n_features_in_", forest_of(model).n_features))
+
+
+def _checked(X: Any) -> Any:
+    """Return a dask array whose rows can be answered block by block, or raise."""
+    if X.ndim != 2:
+        msg = (
+            f"X must have two dimensions (rows, features), got {X.ndim}. Write "
+            "X.reshape(1, -1) for a single row."
+        )
+        raise InvalidArgumentError(msg)
+    if X.numblocks[1] != 1:
+        msg = (
+            f"X is chunked along columns: {X.numblocks[1]} chunks of at most "
+            f"{max(X.chunks[1])} columns, and a tree may ask for any column. Write "
+            'X.rechunk({0: "auto", 1: -1}) first.'
+        )
+        raise InvalidArgumentError(msg)
+    if X.dtype.kind not in "fiub":
+        msg = (
+            f"X must hold real numbers, got a dask array of dtype {X.dtype}. Encode "
+            "texts, dates and objects as numbers, in the way the model was trained."
+        )
+        raise InvalidArgumentError(msg)
+    return X
+
+
+def _check_width(model: Any, X: Any) -> None:
+    """Raise if a dask array has another number of columns, as far as is known."""
+    n_features = forest_width(model)
+    if not math.isnan(X.shape[1]) and X.shape[1] != n_features:
+        msg = (
+            f"X has {X.shape[1]} columns, and the model was fitted on {n_features}. "
+            "Pass the same columns, in the same order."
+        )
+        raise InvalidArgumentError(msg)
+
+
+def _checked_frame(model: Any, X: Any) -> tuple[Any, list[str]]:
+    """Return a dask data frame without other columns, and those a model takes."""
+    columns = answering.columns_to_read(model, [str(name) for name in X.columns])
+    called = {str(name): name for name in X.columns}
+    # What is not needed is not read. Otherwise partitions are left alone, to be
+    # looked at in a place that can say what is wrong with one.
+    chosen = X
+    if len(columns) < len(called):
+        chosen = X[[called[name] for name in columns]]
+    others = {
+        str(name): f"values of dtype {kind}"
+        for name, kind in chosen.dtypes.items()
+        # Objects may be numbers with None among them: the workers see.
+        if kind.kind not in "fiub" and kind != np.dtype(object)
+    }
+    answering.refuse_texts(model, columns, others)
+    return chosen, columns
