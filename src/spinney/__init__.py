@@ -24,7 +24,7 @@ from spinney.sequential import Poll, StoppingStrategy, optimal_strategy
 if _typing.TYPE_CHECKING:
     from spinney.acceleration.accelerate import accelerate
     from spinney.anytime import AnytimeForestClassifier
-    from spinney.base.all_trees import AllTreesClassifier
+    from spinney.base.all_trees import AllTreesClassifier, AllTreesRegressor
     from spinney.calibration.monitor import Monitor
     from spinney.cascade import CascadeClassifier
     from spinney.export import compile, export_c
@@ -33,6 +33,7 @@ if _typing.TYPE_CHECKING:
 
 __all__ = [
     "AllTreesClassifier",
+    "AllTreesRegressor",
     "AnytimeForestClassifier",
     "BudgetedForestClassifier",
     "CascadeClassifier",
@@ -64,6 +65,7 @@ __all__ = [
 # Classifiers need the compiled runtime, which takes its time to load: on first use.
 _ON_FIRST_USE = {
     "AllTreesClassifier": "spinney.base.all_trees",
+    "AllTreesRegressor": "spinney.base.all_trees",
     "AnytimeForestClassifier": "spinney.anytime",
     "BudgetedForestClassifier": "spinney.pruning",
     "CascadeClassifier": "spinney.cascade",

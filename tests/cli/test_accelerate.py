@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.preprocessing import FunctionTransformer
 from typer.testing import CliRunner
 
@@ -220,3 +221,55 @@ def test_a_file_that_is_accelerated_already_is_named(work, tmp_path):
     done = run("accelerate", work / "fast.spinney", work / "rows.csv", *out)
     assert done.exit_code == 2
     assert "holds a SequentialVotingClassifier" in done.stderr
+
+
+def test_without_rows_the_answers_are_those_of_the_model(work, tmp_path):
+    out = tmp_path / "fast.spinney"
+    done = run("accelerate", work / "model.txt", "-o", out)
+    assert done.exit_code == 0, done.output
+    assert "All 20 trees are evaluated" in " ".join(done.stdout.split())
+    fast = spinney.load(out)
+    with np.load(work / "rows.npz") as stored:
+        rows = stored["X"]
+    np.testing.assert_array_equal(
+        fast.predict_counted(rows)[0],
+        spinney.read_model(work / "model.txt").predict(rows),
+    )
+    answers = tmp_path / "answers.csv"
+    done = run("predict", out, work / "rows.csv", "--target", "ill", "-o", answers)
+    assert done.exit_code == 0, done.output
+    assert set(pd.read_csv(answers)["label"]) == {0, 1}
+    document = json.loads(
+        run("accelerate", work / "model.txt", "-o", out, "--json").stdout
+    )
+    assert (document["chosen"], document["acceleration"]) == ("all trees", None)
+
+
+def test_without_rows_regressors_go_all_the_way(work, tmp_path):
+    table = pd.read_csv(work / "rows.csv").drop(columns="ill")
+    model = RandomForestRegressor(4, random_state=0).fit(table, table["iron"])
+    joblib.dump(model, tmp_path / "model.joblib")
+    out, answers = tmp_path / "fast.spinney", tmp_path / "answers.csv"
+    done = run("accelerate", tmp_path / "model.joblib", "--trust", "-o", out)
+    assert done.exit_code == 0, done.output
+    done = run("predict", out, work / "rows.csv", "-o", answers)
+    assert done.exit_code == 0, done.output
+    np.testing.assert_allclose(
+        pd.read_csv(answers)["prediction"], model.predict(table), rtol=1e-15
+    )
+    told = run("inspect", out).stdout
+    assert "regressor of which all trees are evaluated" in told
+    done = run(
+        "accelerate", tmp_path / "model.joblib", work / "rows.csv", "--trust", "-o", out
+    )
+    assert done.exit_code != 0
+    assert "Early exit is for classifiers" in " ".join(done.stderr.split())
+
+
+def test_a_report_needs_rows(work, tmp_path):
+    out = tmp_path / "fast.spinney"
+    page = tmp_path / "page.html"
+    done = run("accelerate", work / "model.txt", "-o", out, "--report", page)
+    assert done.exit_code != 0
+    assert "report is about rows" in done.stderr
+    assert not out.exists()

@@ -15,7 +15,11 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
 from spinney.acceleration.selection import Approach, Ladder, Parts, Selection
-from spinney.base.all_trees import AllTreesClassifier
+from spinney.base.all_trees import (
+    AllTreesClassifier,
+    AllTreesRegressor,
+    all_trees,
+)
 from spinney.base.estimator import unwrapped
 from spinney.base.parameters import check_choice
 from spinney.base.progress import progress_for
@@ -39,7 +43,7 @@ TIMES_TO_PROMISE = 20
 
 def accelerate(
     model: Any,
-    X: Any,
+    X: Any = None,
     *,
     max_disagreement: float = 1e-3,
     decision_threshold: float | None = None,
@@ -48,27 +52,38 @@ def accelerate(
     random_state: Any = None,
     n_jobs: int | None = None,
     verbose: Any = False,
-) -> SequentialVotingClassifier | CascadeClassifier | AllTreesClassifier:
-    """Make a trained model faster, and say how often its answer may change.
+) -> (
+    SequentialVotingClassifier
+    | CascadeClassifier
+    | AllTreesClassifier
+    | AllTreesRegressor
+):
+    """Make a trained model faster: exactly the same, or with early exit.
 
-    Several ways to evaluate fewer trees are fitted to a part of the rows and compared
-    on held-out ones: how many trees they evaluate, how often they disagree with the
-    model, how long they take. The fastest that keeps the bound is returned.
+    Without rows, the result is a drop-in for the model that evaluates all trees in
+    spinney's runtime: its `predict` and `predict_proba` return what those of the model
+    do, for classifiers, regressors and rankers alike.
+
+    With rows, several ways to evaluate fewer trees are fitted to a part of the rows and
+    compared on held-out ones: how many trees they evaluate, how often they disagree
+    with the model, how long they take. The fastest that keeps the bound is returned.
 
     Parameters
     ----------
     model : fitted model, Forest or path
-        A trained classifier that `spinney.read_model` knows, also inside a
+        A trained model that `spinney.read_model` knows, also inside a
         `FrozenEstimator` or as the last step of a fitted `Pipeline`, or the path of a
-        model file.
-    X : array-like or data frame of shape (n_rows, n_features)
-        Rows of the kind that will be predicted, which the model was *not* trained on.
-        No labels are needed. Some thousands are good, tens of thousands better. Of a
-        dask array or data frame, a uniform random sample is drawn in one pass: 50,000
-        rows, or twenty times as many as it takes to promise the bound, if that is more.
+        model file. With rows, a classifier.
+    X : array-like or data frame of shape (n_rows, n_features), default=None
+        Rows of the kind that will be predicted, which the model was *not* trained on,
+        for early exit. No labels are needed. Some thousands are good, tens of thousands
+        better. Of a dask array or data frame, a uniform random sample is drawn in one
+        pass: 50,000 rows, or twenty times as many as it takes to promise the bound, if
+        that is more. None for all trees, exactly.
     max_disagreement : float, default=1e-3
         Share of new rows that may be answered otherwise than by the model's own
-        `predict`, on average, in ``[0, 1)``. With 0 no answer ever differs.
+        `predict`, on average, in ``[0, 1)``. With 0 no answer ever differs. Without
+        rows none differs either, whatever the bound.
     decision_threshold : float, default=None
         For two classes: the probability of the second class from which it is
         predicted, as in `spinney.read_model`. The bound is then about these answers;
@@ -79,7 +94,8 @@ def accelerate(
     method : {"auto", "sequential", "cascade"}, default="auto"
         What to try: everything that suits the model, only votes or probabilities of
         trees evaluated in random order, or only scores added up in a chosen order.
-        With ``"auto"`` a candidate is chosen only if it is faster than all trees.
+        With ``"auto"`` a candidate is chosen only if it is faster than all trees. The
+        others need rows.
     random_state : int, RandomState instance or None, default=None
         Draws which row is used for what, and random orders. Pass an int for
         repeatable parts; what is the fastest is still measured.
@@ -91,10 +107,12 @@ def accelerate(
 
     Returns
     -------
-    classifier : fitted classifier
-        A `SequentialVotingClassifier`, a `CascadeClassifier`, or, if nothing faster
-        keeps the bound, an `AllTreesClassifier`. Its attribute `acceleration_` holds
-        the comparison, which its ``repr`` shows, and how often each class is predicted
+    fast : fitted classifier or regressor
+        Without rows an `AllTreesClassifier`, or an `AllTreesRegressor` for regressors
+        and rankers. With rows a `SequentialVotingClassifier`, a `CascadeClassifier`,
+        or, if nothing faster keeps the bound, an `AllTreesClassifier`; its `predict`
+        returns labels for every model, its attribute `acceleration_` holds the
+        comparison, which its ``repr`` shows, and how often each class is predicted
         before and after. `promise_` is what is promised; `certificate_` the same, with
         a confidence.
 
@@ -103,7 +121,8 @@ def accelerate(
     InvalidArgumentError
         If a setting is out of range, or there are too few rows to part them.
     UnsupportedModelError
-        If the model is no classifier that can be read, or `method` does not suit it.
+        If the model cannot be read, is no classifier though rows are given, or
+        `method` does not suit it.
 
     Warns
     -----
@@ -153,6 +172,12 @@ def accelerate(
     >>> X, y = make_classification(6000, random_state=0)
     >>> model = RandomForestClassifier(200, max_depth=8, random_state=0)
     >>> model = model.fit(X[:1000], y[:1000])
+    >>> exact = spinney.accelerate(model)
+    >>> bool((exact.predict_proba(X) == model.predict_proba(X)).all())
+    True
+
+    With rows, most of them need few trees:
+
     >>> fast = spinney.accelerate(
     ...     model, X[1000:5000], max_disagreement=0.01, random_state=0
     ... )
@@ -166,10 +191,22 @@ def accelerate(
         confidence = check_confidence(confidence)
     rng = check_random_state(random_state)
     seed = int(rng.randint(2**31 - 1))
+    if X is None:
+        if method != "auto":
+            msg = (
+                f"method={method!r} is a kind of early exit, which needs rows: "
+                "spinney.accelerate(model, X). Without rows all trees are evaluated."
+            )
+            raise InvalidArgumentError(msg)
+        return all_trees(_trained(model, decision_threshold), n_jobs)
     show = progress_for(verbose, "accelerating")
     trained = _trained(model, decision_threshold)
     X = _in_memory(X, bound, confidence, rng)
     whole = AllTreesClassifier(trained, n_jobs=n_jobs).fit(X)
+    if whole.forest_.model_predicts != "answer":
+        # A bound on disagreement is one on labels, whatever the model's own `predict`
+        # returns, and all classifiers here answer with labels.
+        whole.forest_ = whole.forest_.replace(model_predicts="answer")
     # Where there are too few rows for the bound, what never differs is still allowed.
     level = bound if _enough_rows(_num_samples(X), bound, confidence) else 0.0
     parts = _shared_out(X, level, confidence, rng)

@@ -91,14 +91,42 @@ def classifier_from_parts(
     Returns
     -------
     classifier : object of class `kind`
-        With parameters, `estimator_` if there is such a parameter, `forest_`,
-        `classes_`, `n_features_in_` and, if there were any, `feature_names_in_` and
+        With what `estimator_from_parts` sets, `classes_` and, if there was one,
         `acceleration_`.
     """
-    forest = take_forest("forest", settings, arrays)
-    if forest.classes_ is None:
+    classifier = estimator_from_parts(kind, settings, arrays)
+    if classifier.forest_.classes_ is None:
         msg = "its forest must have classes"
         raise FormatError(msg)
+    classifier.classes_ = classifier.forest_.classes_
+    if issubclass(kind, CountingClassifier):
+        if settings.get("acceleration", 0) is None:
+            del settings["acceleration"]
+        else:
+            comparison = take_setting(settings, "acceleration", dict)
+            classifier.acceleration_ = Comparison.from_dict(comparison)
+    return classifier
+
+
+def estimator_from_parts(
+    kind: type[BaseEstimator], settings: Settings, arrays: Arrays
+) -> Any:
+    """Take an estimator out of settings and arrays, as far as all are alike.
+
+    Parameters
+    ----------
+    kind : type
+        Class of the estimator.
+    settings, arrays : dict
+        Parts, perhaps forged; what belongs to the estimator is taken out.
+
+    Returns
+    -------
+    estimator : object of class `kind`
+        With parameters, `estimator_` if there is such a parameter, `forest_`,
+        `n_features_in_` and, if there were any, `feature_names_in_`.
+    """
+    forest = take_forest("forest", settings, arrays)
     parameters = take_setting(settings, "parameters", dict)
     names = set(kind._get_param_names())
     wanted = names - {"estimator"}
@@ -112,25 +140,18 @@ def classifier_from_parts(
         model = Pipeline([("steps", steps), ("forest", forest)])
     if "estimator" in names:
         parameters["estimator"] = FrozenEstimator(model)
-    classifier = kind(**parameters)
+    estimator = kind(**parameters)
     if "estimator" in parameters:
-        classifier.estimator_ = parameters["estimator"]
-    classifier.forest_ = forest
-    classifier.classes_ = forest.classes_
-    classifier.n_features_in_ = n_columns
+        estimator.estimator_ = parameters["estimator"]
+    estimator.forest_ = forest
+    estimator.n_features_in_ = n_columns
     columns = texts_from_arrays("columns", arrays)
     if columns is not None:
         if len(columns) != n_columns:
             msg = f"columns must have {n_columns} names, got {len(columns)}"
             raise FormatError(msg)
-        classifier.feature_names_in_ = np.array(columns, dtype=object)
-    if issubclass(kind, CountingClassifier):
-        if settings.get("acceleration", 0) is None:
-            del settings["acceleration"]
-        else:
-            comparison = take_setting(settings, "acceleration", dict)
-            classifier.acceleration_ = Comparison.from_dict(comparison)
-    return classifier
+        estimator.feature_names_in_ = np.array(columns, dtype=object)
+    return estimator
 
 
 # Rules have been saved under these names since the first format: `counting` is what

@@ -61,21 +61,115 @@ class ReportMixin:
         return make_report(self, X, y)
 
 
-class EnsembleClassifier(
-    ReportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator
-):
-    """Base of the classifiers that ask a trained ensemble in a cheaper way.
+class EnsembleEstimator(MetaEstimatorMixin):
+    """Mixin for what has a trained ensemble inside and answers rows with it.
 
     A subclass has a parameter `estimator`: a trained model as
     ``FrozenEstimator(model)`` (or a `Forest`), which is taken as it is, or an
-    unfitted estimator, which `fit` trains on a part of the rows. Subclasses with
-    chance in them have a parameter `random_state`.
+    unfitted estimator, which `fit` trains.
     """
 
     estimator: Any
     forest_: Any
     # Whether sparse rows may stay sparse until they are evaluated.
     _takes_sparse = False
+
+    def _checked_rows(self, X: Any) -> Any:
+        """Return `X`, checked as far as no forest is needed for it."""
+        if is_sparse(X) and self._stays_sparse():
+            X = X.tocsr()  # of which rows can be taken
+        if self._takes_as_is(X):
+            validate_data(self, X, skip_check_array=True)
+            return X
+        return validate_data(self, X, ensure_all_finite=not self._takes_missing())
+
+    def _takes_missing(self) -> bool:
+        """Whether rows may hold NaN and infinities: a forest has an answer to them.
+
+        A model that is still to be trained may not have one.
+        """
+        return (
+            is_trained(self.estimator) or get_tags(self.estimator).input_tags.allow_nan
+        )
+
+    def _takes_as_is(self, X: Any) -> bool:
+        """Whether scikit-learn's check of arrays would lose something.
+
+        A pipeline may take texts; the forest itself looks after the columns of a data
+        frame, whose names and categories an array has no longer.
+        """
+        if is_sparse(X) and self._stays_sparse():
+            return True
+        return bool(parted(self.estimator).steps) or hasattr(X, "columns")
+
+    def _stays_sparse(self) -> bool:
+        """Whether sparse rows may be passed: a model to be trained may not take any."""
+        return self._takes_sparse and (
+            is_trained(self.estimator) or get_tags(self.estimator).input_tags.sparse
+        )
+
+    def _rows(self, X: Any) -> NDArray[np.floating]:
+        """Return rows to be answered as `forest_` takes them, or say what is wrong."""
+        if not hasattr(self, "forest_"):  # the check itself takes longer than this
+            check_is_fitted(self)
+        if self._is_plain(X):
+            return self.forest_.engine.rows(X)
+        if self._takes_as_is(X):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        else:
+            finite = not self._takes_missing()
+            X = validate_data(self, X, reset=False, ensure_all_finite=finite)
+        return self._converted(self._preprocessed(X))
+
+    def _converted(self, X: Any) -> Any:
+        """Return rows as the engine takes them; dense, if they have to be."""
+        rows = self.forest_.engine.rows(X)
+        if isinstance(rows, SparseRows) and not self._takes_sparse:
+            return rows.dense()
+        return rows
+
+    def _is_plain(self, X: Any) -> bool:
+        """Whether scikit-learn would find nothing to say about rows.
+
+        It takes a tenth of a millisecond to find that out, as long as all trees do for
+        a hundred rows.
+        """
+        return (
+            type(X) is np.ndarray
+            and X.dtype in (np.float32, np.float64)
+            and X.ndim == 2
+            and X.shape[0] > 0
+            and X.shape[1] == self.n_features_in_
+            and not hasattr(self, "feature_names_in_")
+            and self._takes_missing()
+            and not parted(self.estimator).steps
+        )
+
+    def _preprocessed(self, X: Any) -> Any:
+        """Return what the steps of a pipeline before the last one make of rows."""
+        return through_steps(X, parted(self.estimator_).steps)
+
+    @property
+    def has_preprocessing(self) -> bool:
+        """Whether the model is a pipeline that changes rows before the last step."""
+        return bool(parted(self.estimator_).steps)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._stays_sparse()
+        tags.input_tags.allow_nan = self._takes_missing()
+        tags.target_tags.required = not is_trained(self.estimator)
+        return tags
+
+
+class EnsembleClassifier(
+    EnsembleEstimator, ReportMixin, ClassifierMixin, BaseEstimator
+):
+    """Base of the classifiers that evaluate a trained ensemble in a cheaper way.
+
+    An unfitted estimator is trained on a part of the rows. Subclasses with chance in
+    them have a parameter `random_state`.
+    """
 
     def _train_or_unwrap(
         self, X: Any, y: Any = None, hold_out: str | None = "plain"
@@ -158,84 +252,7 @@ class EnsembleClassifier(
         if y is not None:
             y = column_or_1d(y, warn=True)
             assert_all_finite(y, input_name="y")
-        if is_sparse(X) and self._stays_sparse():
-            X = X.tocsr()  # of which rows can be taken
-        if self._takes_as_is(X):
-            validate_data(self, X, skip_check_array=True)
-        else:
-            X = validate_data(self, X, ensure_all_finite=not self._takes_missing())
-        return X, y
-
-    def _takes_missing(self) -> bool:
-        """Whether rows may hold NaN and infinities: a forest has an answer to them.
-
-        A model that is still to be trained may not have one.
-        """
-        return (
-            is_trained(self.estimator) or get_tags(self.estimator).input_tags.allow_nan
-        )
-
-    def _takes_as_is(self, X: Any) -> bool:
-        """Whether scikit-learn's check of arrays would lose something.
-
-        A pipeline may take texts; the forest itself looks after the columns of a data
-        frame, whose names and categories an array has no longer.
-        """
-        if is_sparse(X) and self._stays_sparse():
-            return True
-        return bool(parted(self.estimator).steps) or hasattr(X, "columns")
-
-    def _stays_sparse(self) -> bool:
-        """Whether sparse rows may be passed: a model to be trained may not take any."""
-        return self._takes_sparse and (
-            is_trained(self.estimator) or get_tags(self.estimator).input_tags.sparse
-        )
-
-    def _rows(self, X: Any) -> NDArray[np.floating]:
-        """Return rows to be answered as `forest_` takes them, or say what is wrong."""
-        if not hasattr(self, "forest_"):  # the check itself takes longer than this
-            check_is_fitted(self)
-        if self._is_plain(X):
-            return self.forest_.engine.rows(X)
-        if self._takes_as_is(X):
-            validate_data(self, X, reset=False, skip_check_array=True)
-        else:
-            finite = not self._takes_missing()
-            X = validate_data(self, X, reset=False, ensure_all_finite=finite)
-        return self._converted(self._preprocessed(X))
-
-    def _converted(self, X: Any) -> Any:
-        """Return rows as the engine takes them; dense, if they have to be."""
-        rows = self.forest_.engine.rows(X)
-        if isinstance(rows, SparseRows) and not self._takes_sparse:
-            return rows.dense()
-        return rows
-
-    def _is_plain(self, X: Any) -> bool:
-        """Whether scikit-learn would find nothing to say about rows.
-
-        It takes a tenth of a millisecond to find that out, as long as all trees do for
-        a hundred rows.
-        """
-        return (
-            type(X) is np.ndarray
-            and X.dtype in (np.float32, np.float64)
-            and X.ndim == 2
-            and X.shape[0] > 0
-            and X.shape[1] == self.n_features_in_
-            and not hasattr(self, "feature_names_in_")
-            and self._takes_missing()
-            and not parted(self.estimator).steps
-        )
-
-    def _preprocessed(self, X: Any) -> Any:
-        """Return what the steps of a pipeline before the last one make of rows."""
-        return through_steps(X, parted(self.estimator_).steps)
-
-    @property
-    def has_preprocessing(self) -> bool:
-        """Whether the model is a pipeline that changes rows before the last step."""
-        return bool(parted(self.estimator_).steps)
+        return self._checked_rows(X), y
 
     def _codes(self, y: NDArray[Any]) -> NDArray[np.intp]:
         """Return labels as indices into `classes_`.
@@ -290,13 +307,6 @@ class EnsembleClassifier(
             Class labels.
         """
         return self.predict_full(X)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._stays_sparse()
-        tags.input_tags.allow_nan = self._takes_missing()
-        tags.target_tags.required = not is_trained(self.estimator)
-        return tags
 
 
 def is_trained(estimator: Any) -> bool:

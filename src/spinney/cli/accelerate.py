@@ -32,7 +32,6 @@ from spinney.cli.console import (
     tell_written,
 )
 from spinney.cli.models import (
-    Data,
     Model,
     Trust,
     load_whole_model,
@@ -40,7 +39,7 @@ from spinney.cli.models import (
     without_label,
 )
 from spinney.cli.outputs import check_outputs, check_suffix
-from spinney.errors import SpinneyWarning
+from spinney.errors import InvalidArgumentError, SpinneyWarning
 
 REPORTS = (".html", ".md", ".txt", ".json")
 
@@ -55,13 +54,21 @@ class Method(StrEnum):
 
 def accelerate(
     model: Model,
-    data: Data,
     out: Annotated[
         Path,
         typer.Option(
             "--out", "-o", help="Write the faster model here.", show_default=False
         ),
     ],
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Rows for early exit: CSV, Parquet, Arrow or NPZ. Without them all "
+            "trees are evaluated, exactly.",
+            metavar="[DATA]",
+            show_default=False,
+        ),
+    ] = None,
     target: Annotated[
         str | None,
         typer.Option(
@@ -105,9 +112,12 @@ def accelerate(
 ) -> None:
     """Make a trained model faster, and say how often its answer may change.
 
-    Compares several ways to evaluate fewer trees on the rows of DATA, which need no
-    labels and which the model should not have been trained on, and chooses the
-    fastest that keeps the bound. spinney predict answers rows with the file.
+    Without DATA, the faster model evaluates all trees: its answers, and its
+    probabilities, are those of the model. It may be a regressor or a ranker.
+
+    With DATA, compares several ways to evaluate fewer trees on its rows, which need no
+    labels and which the model should not have been trained on, and chooses the fastest
+    that keeps the bound. spinney predict answers rows with the file.
 
     Exit code 1: --confidence was given and the bound could not be proven. The file is
     written all the same; its answers are those of the model.
@@ -115,8 +125,14 @@ def accelerate(
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)
         check_suffix(report, "The report", REPORTS)
-        check_outputs(out, report, inputs=(model, data))
+        check_outputs(out, report, inputs=(model,) if data is None else (model, data))
         trained = load_whole_model(model, trust=trust)
+        if data is None:
+            if report is not None:
+                msg = "A report is about rows: pass DATA, the file that holds them."
+                raise InvalidArgumentError(msg)
+            _write_all_trees(trained, threshold, method, n_jobs, out, as_json, console)
+            return
         part = table_for(trained, data, target, needs_target=False).whole()
 
         import spinney
@@ -158,6 +174,39 @@ def accelerate(
             raise typer.Exit(PROMISE_NOT_KEPT)
         for message in advice:
             complain(message, of="warning")
+
+
+def _write_all_trees(
+    trained: Any,
+    threshold: float | None,
+    method: Method,
+    n_jobs: int | None,
+    out: Path,
+    as_json: bool,
+    console: Console,
+) -> None:
+    """Write a model that evaluates all trees, and say so."""
+    import spinney
+
+    fast = spinney.accelerate(
+        trained, decision_threshold=threshold, method=method.value, n_jobs=n_jobs
+    )
+    spinney.save(fast, out)
+    promise = getattr(fast, "promise_", None)
+    words = "no answer ever differs from that of the model"
+    if as_json:
+        document = {
+            "chosen": "all trees",
+            "promise_kept": True,
+            "promise": {**(asdict(promise) if promise else {}), "words": words},
+            "certificate": None,
+            "acceleration": None,
+            "out": str(out),
+            "report": None,
+        }
+        typer.echo(json.dumps(document))
+    console.print(f"All {fast.forest_.n_trees:,} trees are evaluated: {words}.")
+    tell_written(console, out)
 
 
 def _known_labels(labels: NDArray[Any] | None) -> NDArray[Any] | None:

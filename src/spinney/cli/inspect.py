@@ -38,6 +38,7 @@ KINDS = {
     "SequentialVotingClassifier": "votes that stop early",
     "CascadeClassifier": "scores that stop early (cascade)",
     "AllTreesClassifier": "forest of which all trees are evaluated",
+    "AllTreesRegressor": "regressor of which all trees are evaluated",
     "AnytimeForestClassifier": "anytime forest",
     "FeatureCostPruner": "forest pruned by feature cost",
     "BudgetedForestClassifier": "forest grown on a budget",

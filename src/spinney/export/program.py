@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spinney.anytime import AnytimeForestClassifier
 from spinney.base.early_exit_classifier import CountingClassifier, EarlyExitClassifier
-from spinney.base.estimator import EnsembleClassifier
+from spinney.base.estimator import EnsembleEstimator
 from spinney.base.wording import percent
 from spinney.errors import UnsupportedModelError
 from spinney.export.anytime_sums import StepProgram
@@ -180,7 +180,7 @@ def _forest_of(obj: Any) -> Forest:
     """Return the trees of what is exported."""
     if isinstance(obj, Forest):
         return obj
-    if not isinstance(obj, (EnsembleClassifier, FeatureCostClassifier)):
+    if not isinstance(obj, (EnsembleEstimator, FeatureCostClassifier)):
         msg = (
             "export takes a Forest or a fitted classifier of spinney, got "
             f"{type(obj).__module__}.{type(obj).__qualname__}. Pass "

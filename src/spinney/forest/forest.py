@@ -38,7 +38,12 @@ from spinney.forest.links import class_probabilities, exponential, likeliest_cla
 from spinney.forest.nodes import LEAF
 
 if TYPE_CHECKING:
-    from spinney.runtime import Engine, ProbabilityPredictor, RowPredictor
+    from spinney.runtime import (
+        Engine,
+        NumberPredictor,
+        ProbabilityPredictor,
+        RowPredictor,
+    )
 
 # More classes than any model has; keeps a forged number from filling the memory.
 MAX_OUTPUTS = 2**20
@@ -335,7 +340,21 @@ class Forest:
             two classes, or those of all of several) or of the class ``CatBoost`` (raw
             scores).
         """
-        raw = self.engine.raw(self.engine.rows(X), n_jobs)
+        return self.model_answers(self.engine.raw(self.engine.rows(X), n_jobs))
+
+    def model_answers(self, raw: NDArray[np.floating]) -> NDArray[Any]:
+        """Return what the original model's own `predict` makes of these raw scores.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (n_rows, n_outputs)
+            Raw scores.
+
+        Returns
+        -------
+        answers : ndarray of shape (n_rows,) or (n_rows, n_classes)
+            As of `predict_model`.
+        """
         if self.model_predicts == "answer":
             return self.answers(raw)
         if self.model_predicts == "probability":
@@ -496,7 +515,9 @@ class Forest:
         """
         return self.engine.leaves(self.engine.rows(X), n_jobs)
 
-    def predictor(self, kind: str = "label") -> RowPredictor | ProbabilityPredictor:
+    def predictor(
+        self, kind: str = "label"
+    ) -> RowPredictor | NumberPredictor | ProbabilityPredictor:
         """Return a thin callable that answers one row at a time, for serving.
 
         Parameters

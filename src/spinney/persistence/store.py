@@ -38,6 +38,7 @@ from spinney.persistence.fields import (
 # checks them, and refuses with `FormatError`.
 KINDS = {
     "all_trees": "spinney.base.all_trees:AllTreesClassifier",
+    "all_trees_regressor": "spinney.base.all_trees:AllTreesRegressor",
     "anytime": "spinney.anytime.classifier:AnytimeForestClassifier",
     "budgeted_forest": "spinney.pruning.budgeted:BudgetedForestClassifier",
     "cascade": "spinney.cascade.classifier:CascadeClassifier",
@@ -55,7 +56,7 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    obj : Forest or fitted classifier of spinney
+    obj : Forest, or fitted classifier or regressor of spinney
         What to save. Of a pipeline the steps before the model are saved, too, if they
         are of the usual kinds (scalers, imputers, encoders, selections of columns).
         Other steps, and ensembles of other things than trees, are refused.

@@ -109,7 +109,7 @@ def _read(model: Any) -> Forest:
         # These answer as their forest does, which is all there is to read.
         check_is_fitted(model)
         return model.forest_
-    library = _library_of(model)
+    library = library_of(model)
     if library == "sklearn":
         from spinney.readers.sklearn import read_sklearn
 
@@ -138,8 +138,19 @@ def _type_name(model: Any) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _library_of(model: Any) -> str | None:
-    """Return the library that the class of `model`, or a base of it, comes from."""
+def library_of(model: Any) -> str | None:
+    """Return the library that the class of a model, or a base of it, comes from.
+
+    Parameters
+    ----------
+    model : object
+        Anything but a class.
+
+    Returns
+    -------
+    library : {"sklearn", "lightgbm", "xgboost", "catboost"} or None
+        None if it comes from none of them.
+    """
     if isinstance(model, type):
         msg = (
             f"read_model needs a trained model, got the class {_type_name(model)} "

@@ -3,13 +3,18 @@
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.engine import Engine
 from spinney.runtime.exit_rule import ExitRule
-from spinney.runtime.row_predictors import ProbabilityPredictor, RowPredictor
+from spinney.runtime.row_predictors import (
+    NumberPredictor,
+    ProbabilityPredictor,
+    RowPredictor,
+)
 from spinney.runtime.warming import warm_up
 
 __all__ = [
     "EarlyExitEngine",
     "Engine",
     "ExitRule",
+    "NumberPredictor",
     "ProbabilityPredictor",
     "RowPredictor",
     "warm_up",

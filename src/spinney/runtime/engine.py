@@ -37,7 +37,11 @@ from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.layout import Layout, fits_32_bits, lay_out
 from spinney.runtime.loading import ALL_ROWS
 from spinney.runtime.row_kernels import RowArguments, class_of_row, score_rows
-from spinney.runtime.row_predictors import ProbabilityPredictor, RowPredictor
+from spinney.runtime.row_predictors import (
+    NumberPredictor,
+    ProbabilityPredictor,
+    RowPredictor,
+)
 from spinney.runtime.widening import Widened, widened
 
 if TYPE_CHECKING:
@@ -278,18 +282,19 @@ class Engine:
         scores[:, trees, forest.tree_output] = values[:, 0][value_indices]
         return scores
 
-    def predictor(self) -> RowPredictor:
+    def predictor(self) -> RowPredictor | NumberPredictor:
         """Return a thin callable that answers one row at a time."""
         forest = self.forest
+        by_row, widen = self.arguments_of_single_rows()
+        if forest.classes is None:
+            scores = {d: (*of_rows, self._ends) for d, of_rows in by_row.items()}
+            return NumberPredictor(forest, self.sum_dtype, score_rows, scores, widen)
         margin = 0.0
         if forest.decides_by == "probability":
             # Logistic curves can be equal at any distance, once they reach one.
             margin = CLOSE if forest.link == "softmax" else np.inf
         # In the type of the sum, as `Forest.winners` compares.
         decision = float(self.sum_dtype.type(forest.effective_threshold)), margin
-        by_row, widen = self.arguments_of_single_rows()
-        if forest.classes is None:
-            by_row = {}
         arguments = {
             dtype: (*of_rows, self._ends, *decision)
             for dtype, of_rows in by_row.items()

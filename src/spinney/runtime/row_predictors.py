@@ -76,13 +76,13 @@ class RowPredictor:
         return self._answer(one_row(row, self._forest))
 
 
-class ProbabilityPredictor:
-    """Returns the probabilities of one row at a time.
+class _ScorePredictor:
+    """Adds up the trees for one row at a time; see the subclasses.
 
     Parameters
     ----------
     forest : Forest
-        A classifier.
+        The forest.
     sum_dtype : dtype
         Type in which the trees are added up.
     kernel : callable
@@ -108,6 +108,40 @@ class ProbabilityPredictor:
         self._sum_dtype = sum_dtype
         self._kernel = kernel
         self._arguments = arguments
+
+    def _raw(self, row: Any) -> NDArray[np.floating]:
+        """Return the raw scores of one row, of shape (1, n_outputs)."""
+        try:
+            arguments = self._arguments[row.dtype]
+        except (AttributeError, KeyError, TypeError):
+            return self._checked(row)
+        if row.shape != self._shape:
+            return self._checked(row)
+        if not row.flags.carray:
+            row = row.copy()
+        if self._widen is not None:
+            row = self._widen(row)
+        total = np.empty(self._total, dtype=self._sum_dtype)
+        self._kernel(row.reshape(1, -1), *arguments, total)
+        return total
+
+    def _checked(self, row: Any) -> NDArray[np.floating]:
+        engine = self._forest.engine
+        return engine.raw(engine.rows(one_row(row, self._forest)))
+
+
+class ProbabilityPredictor(_ScorePredictor):
+    """Returns the probabilities of one row at a time; for classifiers."""
+
+    def __init__(
+        self,
+        forest: Forest,
+        sum_dtype: np.dtype,
+        kernel: Callable[..., None],
+        arguments: dict[np.dtype, tuple[Any, ...]],
+        widen: Callable[..., Any] | None = None,
+    ) -> None:
+        super().__init__(forest, sum_dtype, kernel, arguments, widen)
         several = forest.n_outputs > 1 or len(forest.classes_) == 1  # type: ignore[arg-type]
         plain = forest.curve is None
         self._is_raw = plain and forest.link == "identity" and several
@@ -127,18 +161,7 @@ class ProbabilityPredictor:
         row : ndarray of shape (n_features,), sequence, dict or data frame
             As for `RowPredictor`.
         """
-        try:
-            arguments = self._arguments[row.dtype]
-        except (AttributeError, KeyError, TypeError):
-            return self._checked(row)
-        if row.shape != self._shape:
-            return self._checked(row)
-        if not row.flags.carray:
-            row = row.copy()
-        if self._widen is not None:
-            row = self._widen(row)
-        total = np.empty(self._total, dtype=self._sum_dtype)
-        self._kernel(row.reshape(1, -1), *arguments, total)
+        total = self._raw(row)
         if self._is_raw:
             return total[0]
         if self._is_logistic:
@@ -151,11 +174,19 @@ class ProbabilityPredictor:
             return np.array((1.0 - positive, positive))
         return self._forest.probabilities(total)[0]
 
-    def _checked(self, row: Any) -> NDArray[np.floating]:
-        probabilities: NDArray[np.floating] = self._forest.predict_proba(
-            one_row(row, self._forest)
-        )[0]
-        return probabilities
+
+class NumberPredictor(_ScorePredictor):
+    """Returns what a regressor or ranker predicts for one row at a time."""
+
+    def __call__(self, row: Any) -> Any:
+        """Return the number, or the numbers of several targets, for one row.
+
+        Parameters
+        ----------
+        row : ndarray of shape (n_features,), sequence, dict or data frame
+            As for `RowPredictor`.
+        """
+        return self._forest.answers(self._raw(row))[0]
 
 
 def one_row(row: Any, forest: Forest) -> Any:

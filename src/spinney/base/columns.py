@@ -1,0 +1,50 @@
+"""The columns that a trained model takes, where no rows are at hand to tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spinney.errors import UnsupportedModelError
+from spinney.forest import Forest
+from spinney.readers.dispatch import library_of
+
+
+def set_columns_of_model(estimator: Any, model: Any, forest: Forest) -> None:
+    """Set `n_features_in_` and `feature_names_in_` as a trained model has them.
+
+    Names are those of scikit-learn's models and pipelines, which hold rows to them.
+    Other libraries make names up for columns that have none; the forest itself looks
+    after those.
+
+    Parameters
+    ----------
+    estimator : estimator of spinney
+        What the two are set on.
+    model : fitted model
+        The model, whatever stands around it included.
+    forest : Forest
+        The trees of the model.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model is a pipeline whose first step does not know its columns.
+    """
+    vars(estimator).pop("feature_names_in_", None)
+    if isinstance(model, Forest) or library_of(model) != "sklearn":
+        estimator.n_features_in_ = forest.n_features
+        return
+    n_columns = getattr(model, "n_features_in_", None)
+    if n_columns is None:
+        msg = (
+            f"The {type(model).__name__} does not tell how many columns it takes: its "
+            "first step has no n_features_in_.\nHint: pass rows, "
+            f"spinney.{type(estimator).__name__}(FrozenEstimator(model)).fit(X)."
+        )
+        raise UnsupportedModelError(msg)
+    estimator.n_features_in_ = int(n_columns)
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None:
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
