@@ -23,6 +23,7 @@ from spinney.sequential import Poll, StoppingStrategy, optimal_strategy
 
 if _typing.TYPE_CHECKING:
     from spinney.acceleration.accelerate import accelerate
+    from spinney.acceleration.warming import warm_up
     from spinney.anytime import AnytimeForestClassifier
     from spinney.base.all_trees import AllTreesClassifier, AllTreesRegressor
     from spinney.calibration.monitor import Monitor
@@ -60,6 +61,7 @@ __all__ = [
     "optimal_strategy",
     "read_model",
     "save",
+    "warm_up",
 ]
 
 # Classifiers need the compiled runtime, which takes its time to load: on first use.
@@ -75,6 +77,7 @@ _ON_FIRST_USE = {
     "accelerate": "spinney.acceleration.accelerate",
     "compile": "spinney.export",
     "export_c": "spinney.export",
+    "warm_up": "spinney.acceleration.warming",
 }
 
 

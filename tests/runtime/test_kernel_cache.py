@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import errno
 import importlib
 import os
 import re
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import llvmlite
@@ -16,21 +18,40 @@ import numba
 import numpy as np
 import pytest
 
-from spinney.runtime import kernel_cache
-from spinney.runtime.kernel_cache import (
+from spinney.errors import SpinneyWarning
+from spinney.runtime import compile_notice, kernel_folders
+from spinney.runtime import kernel_sources as sources_module
+from spinney.runtime.kernel_cache import kernel
+from spinney.runtime.kernel_folders import (
     KEPT_VERSIONS,
-    PACKAGE,
-    cache_folder,
-    kernel,
-    kernel_sources,
+    folder_to_write,
+    folders_to_read,
 )
+from spinney.runtime.kernel_sources import PACKAGE, kernel_sources
 
 compiled_only = pytest.mark.skipif(
     bool(numba.config.DISABLE_JIT), reason="nothing is compiled"
 )
 # What was asked before is remembered; here every question is a new one.
-digest_now = kernel_cache.source_digest.__wrapped__
-folder_now = kernel_cache.cache_folder.__wrapped__
+digest_now = sources_module.source_digest.__wrapped__
+
+
+def forget_folders():
+    """Look for folders anew, as a new process does."""
+    folders_to_read.cache_clear()
+    folder_to_write.cache_clear()
+
+
+def folder_now():
+    forget_folders()
+    return folder_to_write()
+
+
+@pytest.fixture(autouse=True)
+def folders_of_the_next_test():
+    yield
+    forget_folders()
+
 
 # ---------------------------------------------------------------------- the key
 
@@ -62,7 +83,9 @@ def package(tmp_path, monkeypatch):
         path = tmp_path / "spinney" / name
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(re.sub("^ {12}", "", text, flags=re.MULTILINE))
-    monkeypatch.setattr(kernel_cache, "PACKAGE", tmp_path / "spinney")
+    monkeypatch.setattr(sources_module, "PACKAGE", tmp_path / "spinney")
+    # The digest of this small package, not the one remembered of the real one.
+    monkeypatch.setattr(kernel_folders, "source_digest", digest_now)
     return tmp_path / "spinney"
 
 
@@ -107,7 +130,7 @@ def test_other_changes_leave_the_key_as_it_was(package):
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (kernel_cache, "__version__"),
+        (sources_module, "__version__"),
         (numba, "__version__"),
         (llvmlite, "__version__"),
         (np, "__version__"),
@@ -156,9 +179,7 @@ def test_whatever_such_a_module_imports_is_part_of_the_key():
 def folder(tmp_path, monkeypatch):
     """Return a folder for compiled code that only this test uses."""
     monkeypatch.setenv("SPINNEY_CACHE_DIR", str(tmp_path / "compiled"))
-    cache_folder.cache_clear()
-    yield cache_folder()
-    cache_folder.cache_clear()
+    return folder_now()
 
 
 def fresh_kernel():
@@ -262,9 +283,129 @@ def test_where_nothing_can_be_kept_kernels_still_answer(tmp_path, folder):
     folder.unlink()
     folder.parent.rmdir()
     folder.parent.touch()
-    cache_folder.cache_clear()
+    forget_folders()
     assert fresh_kernel()(5, 1) == 14
     assert folder.parent.read_bytes() == b""
+
+
+@pytest.fixture
+def nothing_said(monkeypatch):
+    """Let notices be given as if this were a new process."""
+    monkeypatch.setattr(compile_notice, "_notice", compile_notice._Notice())
+
+
+@compiled_only
+def test_what_cannot_be_written_is_read_all_the_same(folder, monkeypatch, nothing_said):
+    fresh_kernel()(5, 1)
+    kept = entries(folder)
+    # As on a read-only file system; permissions do not bind root.
+    monkeypatch.setattr(kernel_folders, "can_write", lambda folder: False)
+    forget_folders()
+    mix = fresh_kernel()
+    assert mix(5, 1) == 14
+    assert found_on_disk(mix) == 1
+    with pytest.warns(SpinneyWarning, match=r"compiles them again.*SPINNEY_CACHE_DIR"):
+        assert mix(0.5, 1.0) == 0.5
+    with warnings.catch_warnings():  # said once
+        warnings.simplefilter("error")
+        assert mix(np.uint8(3), np.uint8(1)) == 8
+    assert entries(folder) == kept
+
+
+@compiled_only
+def test_those_who_make_errors_of_warnings_are_answered(
+    folder, monkeypatch, nothing_said
+):
+    monkeypatch.setattr(kernel_folders, "can_write", lambda folder: False)
+    forget_folders()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fresh_kernel()(5, 1) == 14
+
+
+@compiled_only
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_full_disk_costs_nothing_but_time(folder, monkeypatch, error, nothing_said):
+    def fail(path, content):
+        with path.open("wb") as file:
+            file.write(content[: len(content) // 2])  # as much as there is room for
+        raise OSError(error, os.strerror(error))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", fail)
+        with pytest.warns(SpinneyWarning, match=os.strerror(error)):
+            assert fresh_kernel()(5, 1) == 14
+    assert entries(folder) == []
+    fresh_kernel()(5, 1)
+    assert len(entries(folder)) == 1
+
+
+@compiled_only
+def test_on_a_file_system_that_is_really_full(tmp_path):
+    (tmp_path / "tiny.py").write_text(TINY)
+    (tmp_path / "small").mkdir()
+    script = (
+        f"mount -t tmpfs -o size=16k none {tmp_path}/small && "
+        f"SPINNEY_CACHE_DIR={tmp_path}/small {sys.executable} -c "
+        "'import tiny; tiny.use(); print(\"answered\")'"
+    )
+    done = in_a_mount_namespace(script, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "answered\n"
+    assert "No space left on device" in done.stderr
+
+
+def in_a_mount_namespace(script, folder):
+    """Run a shell script that may mount things which nobody else sees."""
+    unshare = [
+        "unshare",
+        "--mount",
+        *([] if os.geteuid() == 0 else ["--map-root-user"]),
+    ]
+    try:
+        subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", folder], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"this user may not mount anything: {error}")
+    return subprocess.run(
+        [*unshare, "sh", "-c", script],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(PACKAGE.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@compiled_only
+def test_a_process_killed_while_it_writes_leaves_nothing_that_is_read(tmp_path, folder):
+    (tmp_path / "tiny.py").write_text(TINY)
+    killed = """
+import os, pathlib, signal, tiny
+def die(path, content):
+    with path.open("wb") as file:
+        file.write(content[: len(content) // 2])
+    os.kill(os.getpid(), signal.SIGKILL)
+pathlib.Path.write_bytes = die
+tiny.use()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", killed],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(PACKAGE.parent)},
+        check=False,
+    )
+    assert done.returncode == -9
+    (partial,) = entries(folder)
+    mix = fresh_kernel()
+    assert mix(5, 1) == 14
+    assert found_on_disk(mix) == 0
+    # What is left behind goes when it is old enough that nobody still writes it.
+    folder_now()
+    assert partial in entries(folder)
+    os.utime(partial, (1, 1))
+    folder_now()
+    assert partial not in entries(folder)
+    assert len(entries(folder)) == 1
 
 
 @compiled_only
@@ -279,8 +420,8 @@ def test_sources_that_cannot_be_read_cost_nothing_but_time(folder, monkeypatch):
     def fail():
         raise OSError
 
-    cache_folder.cache_clear()
-    monkeypatch.setattr(kernel_cache, "source_digest", fail)
+    forget_folders()
+    monkeypatch.setattr(kernel_folders, "source_digest", fail)
     assert fresh_kernel()(5, 1) == 14
 
 
@@ -369,9 +510,31 @@ def test_unasked_it_is_beside_the_package_or_else_in_the_cache_of_the_user(
     (package / "__pycache__").unlink()
     kept = folder_now()
     assert kept.parent == package / "__pycache__" / "kernels"
-    # Once filled it is used even where nothing more can be written to it.
-    monkeypatch.setattr(kernel_cache, "_can_write", lambda folder: False)
-    assert folder_now() == kept
+    # It is read even where nothing more can be written to it.
+    monkeypatch.setattr(kernel_folders, "can_write", lambda folder: False)
+    assert folder_now() is None
+    assert folders_to_read()[0] == kept
+
+
+def test_a_user_without_a_home_has_no_cache_in_the_working_folder(
+    package, tmp_path, monkeypatch
+):
+    for name in ("SPINNEY_CACHE_DIR", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    # What Python does for a user that no list of users knows.
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    (package / "__pycache__").touch()
+    assert folder_now() is None
+    assert len(folders_to_read()) == 1
+
+
+def test_without_sources_nothing_is_kept_for_nothing_would_be_noticed(
+    package, monkeypatch
+):
+    for path in package.rglob("*.py"):
+        path.unlink()
+    with pytest.raises(FileNotFoundError):
+        digest_now()
 
 
 def test_folders_of_older_versions_are_removed(tmp_path, monkeypatch):

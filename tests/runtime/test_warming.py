@@ -1,4 +1,4 @@
-"""After `warm_up` nothing is left to be compiled while somebody waits."""
+"""After the uses of the engines nothing is left to be compiled while somebody waits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from pathlib import Path
 import numba
 import pytest
 
-from spinney.runtime import warm_up
-
 TESTS = Path(__file__).parents[1]
 
 # A fresh process, because other tests compile kernels too.
@@ -20,7 +18,8 @@ import numpy as np
 import strategies
 from spinney.runtime.scoring import scoring_forest
 from spinney.runtime import EarlyExitEngine, ExitRule, batch_kernels, building
-from spinney.runtime import row_kernels, warm_up
+from spinney.runtime import row_kernels
+from spinney.runtime.warming import engine_uses
 
 kernels_by_name = {
     name: one
@@ -51,7 +50,8 @@ def evaluate_early(forest, X):
         engine.predictor()(X[0])
 
 
-warm_up()
+for use in engine_uses().values():
+    use()
 before = count()
 for case, kinds, form in {cases}:
     kinds.setdefault("n_node_samples", None)
@@ -98,9 +98,3 @@ def test_nothing_is_compiled_after_warming_up():
     )
     assert done.returncode == 0, done.stderr
     assert not done.stdout, done.stdout
-
-
-def test_warming_up_tells_what_it_did_and_how_long_it_took():
-    timings = warm_up()
-    assert len({what for what, _ in timings}) == len(timings) > 0
-    assert all(seconds >= 0 for _, seconds in timings)

@@ -42,7 +42,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     anytime: "spinney anytime model.txt rows.csv --target y",
     export: "spinney export fast.spinney -o model.c",
     strategy: "spinney strategy -n 101 --objective minimax",
-    warm_up: "RUN spinney warm-up",
+    warm_up: "RUN spinney warm-up --into /opt/kernels --cpu x86-64-v3",
 }
 for _command, _example in _EXAMPLES.items():
     app.command(_command.__name__.replace("_", "-"), epilog=f"Example: {_example}")(

@@ -8,7 +8,6 @@ from spinney.runtime.row_predictors import (
     ProbabilityPredictor,
     RowPredictor,
 )
-from spinney.runtime.warming import warm_up
 
 __all__ = [
     "EarlyExitEngine",
@@ -17,5 +16,4 @@ __all__ = [
     "NumberPredictor",
     "ProbabilityPredictor",
     "RowPredictor",
-    "warm_up",
 ]

@@ -1,12 +1,12 @@
-"""Compile all kernels ahead of time, so that the first answer is not the slow one."""
+"""Small uses of the engines, so that all of their kernels are compiled or loaded."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spinney.forest import Forest
 from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
@@ -32,42 +32,41 @@ def _small_forest(input_dtype: str, sum_dtype: str) -> Forest:
     )
 
 
-def warm_up() -> list[tuple[str, float]]:
-    """Compile every kernel for every type of row and sum, or load it from the cache.
+def engine_uses() -> dict[str, Callable[[], object]]:
+    """Return uses of every kernel of the engines, by name.
 
     Returns
     -------
-    timings : list of (str, float)
-        What was compiled or loaded, and the seconds it took.
+    uses : dict
+        What to call, for every type of row and sum.
     """
-    timings = []
-
-    def timed(what: str, call: Callable[[], object]) -> None:
-        start = time.perf_counter()
-        call()
-        timings.append((what, time.perf_counter() - start))
-
+    uses: dict[str, Callable[[], object]] = {}
     kinds = [("float32", "float64"), ("float32", "float32"), ("float64", "float64")]
     for row_type, sum_type in kinds:
         rows = np.zeros((2 * MIN_BLOCK_ROWS, 2), dtype=row_type)
         name = f"{row_type} rows, {sum_type} sums"
         forest = _small_forest(row_type, sum_type)
-        timed(f"batches, {name}", partial(forest.predict, rows))
-        timed(f"small batches, {name}", partial(forest.predict, rows[:2]))
-        timed(f"single rows, {name}", partial(forest.predictor(), rows[0]))
+        uses[f"batches, {name}"] = partial(forest.predict, rows)
+        uses[f"small batches, {name}"] = partial(forest.predict, rows[:2])
+        uses[f"single rows, {name}"] = partial(_answer_row, forest, rows[0])
         if sum_type == "float64":
-            timed(f"leaves, {row_type} rows", partial(forest.leaves, rows))
+            uses[f"leaves, {row_type} rows"] = partial(forest.leaves, rows)
             coded = forest.replace(
                 category_set=np.array([0, -1, -1, -1, -1, -1]),
                 category_offsets=np.array([0, 1]),
                 category_words=np.array([1]),
             )
-            timed(f"categories, {row_type} rows", partial(coded.predictor(), rows[0]))
+            uses[f"categories, {row_type} rows"] = partial(_answer_row, coded, rows[0])
             rule = ExitRule.between([0, 1], [1], [-np.inf], [np.inf])
             early = EarlyExitEngine(forest, rule)
             read_only = forest.engine.rows(rows)
             name = f"early exits, {row_type} rows"
-            timed(f"{name}, batches", partial(early.evaluate, read_only))
-            timed(f"{name}, small batches", partial(early.evaluate, read_only[:2]))
-            timed(f"{name}, single rows", partial(early.predictor(), rows[0]))
-    return timings
+            uses[f"{name}, batches"] = partial(early.evaluate, read_only)
+            uses[f"{name}, small batches"] = partial(early.evaluate, read_only[:2])
+            uses[f"{name}, single rows"] = partial(_answer_row, early, rows[0])
+    return uses
+
+
+def _answer_row(thing: Forest | EarlyExitEngine, row: NDArray[np.floating]) -> object:
+    """Answer one row; making the predictor is part of it, for it lays out the trees."""
+    return thing.predictor()(row)

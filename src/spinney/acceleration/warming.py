@@ -1,0 +1,181 @@
+"""Compile all kernels ahead of time, so that the first answer is not the slow one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spinney.errors import InvalidArgumentError, SpinneyError, SpinneyWarning
+from spinney.runtime.kernel_folders import can_write
+from spinney.runtime.kernel_sources import PACKAGE
+from spinney.runtime.processors import check_level, target_settings
+from spinney.runtime.warming import engine_uses
+
+Timings = list[tuple[str, float]]
+
+
+def warm_up(
+    into: str | os.PathLike[str] | None = None, *, cpu: str | None = None
+) -> Timings:
+    """Compile all kernels now, so that no later call has to wait for it.
+
+    Meant for the build of a container image, and for services that must answer at
+    once. Kernels that are on disk already are loaded.
+
+    Parameters
+    ----------
+    into : path or None, default=None
+        Folder for the compiled kernels, made if needed. Whoever is to find them there
+        has ``SPINNEY_CACHE_DIR`` set to it; it may be read-only then. None means the
+        folder that spinney uses anyway: ``SPINNEY_CACHE_DIR`` if set, else beside the
+        package, else in the user's cache.
+    cpu : str or None, default=None
+        Level of processors to compile for, so that one folder serves a fleet of mixed
+        processors: ``"x86-64"``, ``"x86-64-v2"``, ``"x86-64-v3"``, ``"x86-64-v4"``, or
+        on ARM ``"generic"``. Every processor that reaches the level finds the kernels,
+        and no other. None means this very processor, which is fastest.
+
+    Returns
+    -------
+    timings : list of (str, float)
+        What was compiled or loaded, and the seconds it took.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `cpu` is no level that this processor reaches, or if nothing can be written
+        to `into`.
+
+    Notes
+    -----
+    With `into` or `cpu` a process of its own compiles: what this one has loaded already
+    would not be written again.
+
+    Examples
+    --------
+    In the build of an image::
+
+        spinney.warm_up("/opt/kernels", cpu="x86-64-v3")
+    """
+    if into is None and cpu is None:
+        return _run_uses()
+    environment = dict(os.environ)
+    if into is not None:
+        folder = Path(into).absolute()
+        if not can_write(folder):
+            msg = (
+                f"into must be a folder that can be written to, got {str(into)!r}. "
+                "Check that it is no file, and its permissions."
+            )
+            raise InvalidArgumentError(msg)
+        environment["SPINNEY_CACHE_DIR"] = str(folder)
+    if cpu is not None:
+        environment |= target_settings(check_level(cpu))
+    return _run_in_child(environment)
+
+
+def _run_in_child(environment: dict[str, str]) -> Timings:
+    """Run all uses in a new process."""
+    paths = [str(PACKAGE.parent), environment.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit {done.returncode}"]
+        msg = f"The process that compiles kernels has failed: {last[0]}"
+        raise SpinneyError(msg)
+    sys.stderr.write(done.stderr)  # warnings, such as that of a full disk
+    return [(name, seconds) for name, seconds in json.loads(done.stdout)]
+
+
+_CHILD = """
+import json
+from spinney.acceleration import warming
+print(json.dumps(warming._run_uses()))
+"""
+
+
+def _run_uses() -> Timings:
+    """Run all uses in this process."""
+    timings = []
+    for name, use in {**engine_uses(), **_uses()}.items():
+        start = time.perf_counter()
+        use()
+        timings.append((name, time.perf_counter() - start))
+    return timings
+
+
+def _uses() -> dict[str, Callable[[], object]]:
+    """Return small uses of everything else that is compiled, by name."""
+    from sklearn.datasets import load_iris
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+
+    from spinney.anytime import AnytimeForestClassifier
+    from spinney.cascade import CascadeClassifier
+    from spinney.pruning import BudgetedForestClassifier, FeatureCostPruner
+    from spinney.readers import read_model
+    from spinney.sequential import optimal_strategy
+    from spinney.sequential.classifier import SequentialVotingClassifier
+    from spinney.sequential.optimal import OBJECTIVES
+
+    X, y = load_iris(return_X_y=True)
+    X = X.astype(np.float32)
+    two = y < 2
+    models = {
+        "two classes": (RandomForestClassifier(5).fit(X[two], y[two]), X[two], y[two]),
+        "several classes": (RandomForestClassifier(5).fit(X, y), X, y),
+    }
+    uses: dict[str, Callable[[], object]] = {}
+    for objective in OBJECTIVES:
+        uses[f"strategies, {objective}"] = partial(
+            optimal_strategy, 11, 0.01, objective=objective
+        )
+
+    def use(make: Callable[[Any], Any], model: Any, rows: Any, labels: Any) -> None:
+        with warnings.catch_warnings():
+            # So few rows promise little, and nobody will use this.
+            warnings.simplefilter("ignore", SpinneyWarning)
+            classifier = make(read_model(model)).fit(rows, labels)
+        classifier.predict(rows)
+        if hasattr(classifier, "session"):
+            classifier.session(rows[0]).step(1)
+            classifier.predict_within(rows, 1.0)
+
+    # A bound that so few rows can establish: candidates are tried, and all is compiled.
+    settings: dict[str, Any] = {"max_disagreement": 0.2, "random_state": 0}
+    kinds: dict[str, Callable[[Any], Any]] = {
+        "hard votes": partial(SequentialVotingClassifier, voting="hard", **settings),
+        "soft votes": partial(SequentialVotingClassifier, voting="soft", **settings),
+        "cascade": partial(CascadeClassifier, **settings),
+        "anytime": AnytimeForestClassifier,
+    }
+    if find_spec("ortools") is not None:
+        kinds["pruning"] = partial(FeatureCostPruner, trade_off=0.001)
+    for words, example in models.items():
+        for kind, make in kinds.items():
+            uses[f"{kind}, {words}"] = partial(use, make, *example)
+    # Histogram boosting compares float64, for which steps are compiled once more.
+    boosted = HistGradientBoostingClassifier(max_iter=2).fit(X, y)
+    uses["anytime, float64 rows"] = partial(
+        use, AnytimeForestClassifier, boosted, X.astype(np.float64), y
+    )
+    uses["budgeted forests"] = partial(
+        BudgetedForestClassifier(budget=4.0, max_trees=2).fit, X, y
+    )
+    return uses

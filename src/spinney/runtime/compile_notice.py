@@ -1,0 +1,113 @@
+"""What is said about compilation: that it goes on, and that its outcome is lost.
+
+A process that compiles for more than two seconds says so once on standard error, if a
+person is likely to sit in front of it. If compiled kernels cannot be kept, every later
+process compiles them again: one warning says so, and how to avoid it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import warnings
+from contextlib import suppress
+
+from spinney.errors import SpinneyWarning
+from spinney.runtime.kernel_folders import folder_to_write
+
+PATIENCE_SECONDS = 2.0
+
+HOW_TO_AVOID = (
+    "Set SPINNEY_CACHE_DIR to a folder that can be written to, or compile ahead with "
+    "spinney.warm_up() while the folder beside the package can be."
+)
+
+
+class _Notice:
+    """How long this process has compiled, and what has been said about it."""
+
+    def __init__(self) -> None:
+        self.depth = 0  # kernels that are being compiled, one within another
+        self.started = 0.0
+        self.seconds = 0.0
+        self.timer: threading.Timer | None = None
+        self.has_told_slow = False
+        self.has_told_lost = False
+
+
+_notice = _Notice()
+
+
+def begin(name: str) -> None:
+    """Note that a kernel is being compiled. Numba compiles one at a time."""
+    _notice.depth += 1
+    if _notice.depth > 1:
+        return
+    _notice.started = time.monotonic()
+    if _notice.has_told_slow or not _is_interactive():
+        return
+    patience = max(0.0, PATIENCE_SECONDS - _notice.seconds)
+    _notice.timer = threading.Timer(patience, _tell_slow, [name])
+    _notice.timer.daemon = True
+    _notice.timer.start()
+
+
+def end() -> None:
+    """Note that the kernel of the last `begin` is compiled."""
+    _notice.depth = max(0, _notice.depth - 1)
+    if _notice.depth:
+        return
+    _notice.seconds += time.monotonic() - _notice.started
+    if _notice.timer is not None:
+        _notice.timer.cancel()
+        _notice.timer = None
+
+
+def not_kept(reason: str) -> None:
+    """Warn, once, that what was compiled is lost when the process ends.
+
+    Parameters
+    ----------
+    reason : str
+        Why it could not be kept.
+    """
+    if _notice.has_told_lost:
+        return
+    _notice.has_told_lost = True
+    msg = (
+        f"Compiled kernels cannot be kept ({reason}): every process compiles them "
+        f"again. {HOW_TO_AVOID}"
+    )
+    # Not an error, even for those who make errors of warnings: the kernel is compiled,
+    # and an exception amid Numba's compilation would be taken for a fault in it.
+    with suppress(SpinneyWarning):
+        warnings.warn(msg, SpinneyWarning, stacklevel=2)
+
+
+def _is_interactive() -> bool:
+    """Whether a person is likely to read standard error."""
+    try:
+        return hasattr(sys, "ps1") or sys.stderr.isatty()
+    except (AttributeError, ValueError):  # there is none, or it is closed
+        return False
+
+
+def _tell_slow(name: str) -> None:
+    """Say that kernels are being compiled, how long it takes, and where they stay."""
+    _notice.has_told_slow = True
+    try:
+        folder = folder_to_write()
+    except OSError:
+        folder = None
+    if folder is None:
+        kept = "It cannot be kept for the next time. " + HOW_TO_AVOID
+    else:
+        kept = f"It is kept in {folder}, so the next process starts at once."
+    text = (
+        f"spinney: compiling {name} for this processor; the first use of each kind of "
+        f"model takes about 3 to 15 seconds. {kept}\n"
+    )
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
