@@ -111,7 +111,7 @@ def _write_stage_of() -> Any:
                 # A variable of its own: taking a tuple out of another is dear.
                 lines.append(f"    {path}_{field} = {path}.{field}")
                 parts.append(parts_of(hint, f"{path}_{field}"))
-            elif get_origin(hint) is np.ndarray:
+            elif get_origin(hint) in (np.ndarray, NDArray):  # NumPy before 2.5, since
                 i = next(number)
                 parts.append(f"{path}.{field}[a[{i}] : b[{i}]]")
             else:
