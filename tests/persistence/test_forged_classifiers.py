@@ -190,3 +190,35 @@ def test_odd_settings_are_refused_or_do_no_harm(made):
         for value in ODD_SETTINGS:
             forged = with_settings(blob, lambda s, n=name, v=value: s.update({n: v}))
             loads(path, forged, rows)
+
+
+@pytest.mark.parametrize("value", ["x", [], 0.5, True, 10**400, {}])
+@pytest.mark.parametrize("name", ["n_jobs", "random_state", "confidence"])
+def test_odd_parameters_are_refused(made, name, value):
+    blob, path, rows = made
+    settings = json.loads(split(blob)[0]["__metadata__"]["settings"])
+    if name not in settings["parameters"] or (name, value) == ("confidence", 0.5):
+        return
+    forged = with_settings(blob, lambda s: s["parameters"].update({name: value}))
+    assert not loads(path, forged, rows)
+
+
+def test_a_number_of_columns_takes_no_memory(made):
+    blob, path, _ = made
+    path.unlink(missing_ok=True)
+
+    def forge(part):
+        for name, value in part.items():
+            if name == "n_features":
+                part[name] = 2**31 - 1
+            elif isinstance(value, dict):
+                forge(value)
+
+    path.write_bytes(with_settings(blob, forge))
+    # Nothing says how many columns there were. Rows of so many are another matter.
+    try:
+        classifier = spinney.load(path)
+    except FormatError:
+        return
+    with pytest.raises(ValueError, match="features"):
+        classifier.predict(np.zeros((1, 3)))

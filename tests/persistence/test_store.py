@@ -355,6 +355,7 @@ def load_error(path, error=FormatError):
 def test_what_is_no_spinney_file_is_named(tmp_path):
     path = tmp_path / "model.spinney"
     assert "There is no file" in load_error(path, FileNotFoundError)
+    assert "There is no file" in load_error("x\0y", FileNotFoundError)
     assert "is a directory" in load_error(tmp_path, IsADirectoryError)
     path.write_bytes(b"")
     assert "is empty" in load_error(path)

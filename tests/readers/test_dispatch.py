@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -289,9 +290,15 @@ def test_a_pickle_is_never_loaded_and_the_reason_is_given(path, content):
         read_model(path)
 
 
+def test_a_pipe_is_refused_and_not_waited_for(path):
+    os.mkfifo(path)
+    with pytest.raises(UnsupportedModelError, match="no regular file"):
+        read_model(path)
+
+
 def test_a_file_that_is_no_model_is_not_read_beyond_its_beginning(path, monkeypatch):
     path.write_bytes(b"x" * 100_000)
-    monkeypatch.delattr(Path, "read_bytes")
+    monkeypatch.setattr(Path, "read_bytes", None)
     monkeypatch.delattr(Path, "read_text")
     with pytest.raises(UnsupportedModelError, match="no model file"):
         read_model(path)

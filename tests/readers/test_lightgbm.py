@@ -814,3 +814,42 @@ def test_random_damage_is_refused_or_harmless(sound):
         except UnsupportedModelError:
             continue
         assert np.isfinite(forest.decision_function(np.ones((1, 4)))).all()
+
+
+@pytest.mark.parametrize(
+    "line", ["version=v4\n", "max_feature_idx=", "objective=multiclass", "num_cat="]
+)
+def test_what_a_future_version_may_add_is_refused(sound, line):
+    new = f"{line} strange:1" if "objective" in line else f"tree_scale=0.5\n{line}"
+    if line == "num_cat=":  # the sizes of the trees change with it
+        start, end = sound.index("Tree=0"), sound.index("Tree=1")
+        block = sound[start:end].replace(line, new)
+        sizes = re.search(r"tree_sizes=(\d+)", sound)
+        head = sound[:start].replace(sizes.group(), f"tree_sizes={len(block)}")
+        forged = head + block + sound[end:]
+    else:
+        forged = sound.replace(line, new, 1)
+    with pytest.raises(UnsupportedModelError, match=r"does not know .'(tree_scale|st)"):
+        read_lightgbm_text(forged)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint64, object])
+def test_integers_beyond_float32_are_rounded_as_lightgbm_does(dtype):
+    rng = np.random.default_rng(0)
+    X = 2**24 + rng.integers(0, 64, (400, 3))
+    y = X.sum(axis=1) % 3 > 0
+    settings = {"n_estimators": 5, "min_child_samples": 2, "verbose": -1, "n_jobs": 1}
+    model = LGBMClassifier(**settings).fit(X.astype(np.float64), y)
+    forest, booster = read_model(model), read_model(model.booster_)
+    rows = X.astype(dtype)
+    assert (model.booster_.predict(rows) != model.booster_.predict(X * 1.0)).any()
+    for own, read in ((model, forest), (model.booster_, booster)):
+        np.testing.assert_array_equal(read.predict_model(rows), own.predict(rows))
+    if dtype is not object:
+        frame = pd.DataFrame(rows)
+        np.testing.assert_array_equal(
+            booster.predict_model(frame), model.booster_.predict(frame)
+        )
+        np.testing.assert_array_equal(
+            booster.predict_model(rows.tolist()), model.booster_.predict(rows.tolist())
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
@@ -42,7 +43,13 @@ from sklearn.tree import (
 
 import datasets
 import reference
-from spinney import AllTreesClassifier, UnsupportedModelError, read_model
+from spinney import (
+    AllTreesClassifier,
+    SpinneyWarning,
+    UnsupportedModelError,
+    read_model,
+)
+from spinney.readers.sklearn_trees import NODE_FIELDS
 from strategies import random_rows
 
 CLASSIFIERS = [
@@ -598,3 +605,18 @@ def test_classes_that_predict_in_their_own_way_are_refused():
     with pytest.raises(UnsupportedModelError, match="its predict_proba is not that of"):
         read_model(model)
     assert_same_answers(Renamed(n_estimators=3, random_state=0).fit(X, y), X)
+
+
+def test_what_a_future_version_may_say_about_nodes_is_refused(monkeypatch):
+    model = DecisionTreeClassifier().fit([[0.0], [1.0]], [0, 1])
+    read_model(model)
+    known = tuple(name for name in NODE_FIELDS if name != "impurity")
+    monkeypatch.setattr("spinney.readers.sklearn_trees.NODE_FIELDS", known)
+    with pytest.raises(UnsupportedModelError, match=r"does not know .'impurity'"):
+        read_model(model)
+
+
+def test_a_newer_major_version_is_warned_about(monkeypatch):
+    monkeypatch.setattr(sklearn, "__version__", "2.0.1")
+    with pytest.warns(SpinneyWarning, match=r"scikit-learn 2\.0\.1"):
+        read_model(DecisionTreeClassifier().fit([[0.0], [1.0]], [0, 1]))

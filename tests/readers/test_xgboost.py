@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 import datasets
 import reference
-from spinney import UnsupportedModelError, load, read_model, save
+from spinney import SpinneyWarning, UnsupportedModelError, load, read_model, save
 from spinney.forest.links import class_probabilities
 from spinney.readers.xgboost import read_xgboost_document, read_xgboost_ubj
 from strategies import random_rows
@@ -162,6 +162,7 @@ def test_classifier_with_vector_leaves_answers_bit_for_bit(xgb):
     assert_same(forest, model, random_rows(forest, 200))
 
 
+@pytest.mark.filterwarnings("ignore:`XGBRF:FutureWarning")  # since XGBoost 3.3
 def test_random_forests_of_xgboost_answer_bit_for_bit(xgb):
     X, y = datasets.bundled("wine")
     model = xgb.XGBRFClassifier(n_estimators=7, max_depth=4, n_jobs=1).fit(X, y)
@@ -828,9 +829,9 @@ def test_a_number_that_means_missing_is_missing(xgb, missing, tmp_path):
     model = xgb.XGBClassifier(n_estimators=5, missing=missing, n_jobs=1).fit(X, y)
     forest = read_model(model)
     for rows in (X, X.astype(F32), X[:0], X[:1]):
-        np.testing.assert_array_equal(
-            forest.decision_function(rows), model.predict(rows, output_margin=True)
-        )
+        expected = model.predict(rows, output_margin=True)
+        # Without rows, XGBoost 3.4 returns an array of two dimensions.
+        np.testing.assert_array_equal(forest.decision_function(rows), expected.ravel())
     ask = forest.predictor()
     labels = model.predict(X)
     assert [ask(row) for row in X[:20].astype(F32)] == labels[:20].tolist()
@@ -892,6 +893,8 @@ def places(part, path=()):
             yield from places(value, (*path, key))
 
 
+# A forged number of the version is a version that nobody has tested.
+@pytest.mark.filterwarnings("ignore:The model is of XGBoost:spinney.SpinneyWarning")
 @pytest.mark.parametrize("name", ["categories", "vector", "pruned"])
 def test_documents_with_any_one_value_forged_are_read_or_refused(name):
     document = json.loads((MODELS / f"v3.2.0-{name}.json").read_text())
@@ -1035,3 +1038,55 @@ def test_ubjson_that_is_no_model_is_refused():
         read_xgboost_ubj(b"{U\x01aZ}")
     with pytest.raises(UnsupportedModelError, match="'learner'"):
         read_xgboost_ubj(b"[]")
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        (),
+        ("learner",),
+        ("learner", "gradient_booster"),
+        ("learner", "gradient_booster", "model"),
+        ("learner", "gradient_booster", "model", "gbtree_model_param"),
+        ("learner", "gradient_booster", "model", "trees", 1),
+        ("learner", "gradient_booster", "model", "trees", 1, "tree_param"),
+        ("learner", "learner_model_param"),
+        ("learner", "objective"),
+    ],
+)
+def test_what_a_future_version_may_add_is_refused(way):
+    document = json.loads((MODELS / "v3.4.1-pruned.json").read_text())
+    read_xgboost_document(document)
+    holder = document
+    for key in way:
+        holder = holder[key]
+    holder["tree_scale"] = [0.5]
+    with pytest.raises(UnsupportedModelError, match=r"does not know .'tree_scale'"):
+        read_xgboost_document(document)
+
+
+@pytest.mark.parametrize("place", ["gradient_booster", "model"])
+def test_weights_of_trees_are_never_overlooked(place):
+    document = json.loads((MODELS / "v3.2.0-pruned.json").read_text())
+    booster = document["learner"]["gradient_booster"]
+    plain = read_xgboost_document(document)
+    holder = booster if place == "gradient_booster" else booster["model"]
+    holder["weight_drop"] = [0.5] * plain.n_trees
+    halved = read_xgboost_document(document)
+    leaves = plain.feature == -1
+    np.testing.assert_array_equal(halved.value[leaves], plain.value[leaves] / 2)
+
+
+def test_a_newer_major_version_is_warned_about():
+    document = json.loads((MODELS / "v3.4.1-pruned.json").read_text())
+    document["version"] = [4, 0, 0]
+    with pytest.warns(SpinneyWarning, match=r"XGBoost 4\.0\.0.*tested with .*3\.4\.1"):
+        read_xgboost_document(document)
+
+
+def test_a_number_of_classes_without_trees_is_refused():
+    document = json.loads((MODELS / "v3.2.0-pruned.json").read_text())
+    document["learner"]["learner_model_param"]["num_class"] = str(2**20)
+    document["learner"]["objective"]["name"] = "multi:softprob"
+    with pytest.raises(UnsupportedModelError, match="outputs"):
+        read_xgboost_document(document)

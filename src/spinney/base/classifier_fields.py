@@ -15,7 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from spinney.base.comparison import Comparison
 from spinney.base.early_exit_classifier import CountingClassifier
-from spinney.calibration.bounds import Certificate
+from spinney.calibration.bounds import (
+    Certificate,
+    check_confidence,
+    check_max_disagreement,
+)
 from spinney.calibration.promise import KINDS, Promise
 from spinney.errors import FormatError, InvalidArgumentError
 from spinney.forest import Forest
@@ -133,6 +137,7 @@ def estimator_from_parts(
     if set(parameters) != wanted:
         msg = f"its parameters must be {sorted(wanted)}"
         raise FormatError(msg)
+    _check_parameters(parameters)
     n_columns, model = forest.n_features, forest
     if "n_columns" in settings:
         n_columns = take_setting(settings, "n_columns", int)
@@ -152,6 +157,29 @@ def estimator_from_parts(
             raise FormatError(msg)
         estimator.feature_names_in_ = np.array(columns, dtype=object)
     return estimator
+
+
+def _check_parameters(parameters: Settings) -> None:
+    """Raise `FormatError` for parameters that `predict` or `fit` would fail on."""
+
+    def is_whole(name: str, least: int, most: int) -> bool:
+        value = parameters.get(name)
+        return value is None or (type(value) is int and least <= value <= most)
+
+    if not is_whole("n_jobs", -(2**31), 2**31 - 1) or parameters.get("n_jobs") == 0:
+        msg = f"n_jobs must be null or a whole number, got {parameters['n_jobs']!r:.40}"
+        raise FormatError(msg)
+    if not is_whole("random_state", 0, 2**32 - 1):
+        given = parameters["random_state"]
+        msg = f"random_state must be null or a whole number, got {given!r:.40}"
+        raise FormatError(msg)
+    try:
+        if parameters.get("confidence") is not None:
+            check_confidence(parameters["confidence"])
+        if isinstance(parameters.get("max_disagreement", 0.0), (int, float, str)):
+            check_max_disagreement(parameters.get("max_disagreement", 0.0))
+    except InvalidArgumentError as error:
+        raise FormatError(str(error).rstrip(".")) from error
 
 
 # Rules have been saved under these names since the first format: `counting` is what

@@ -164,6 +164,7 @@ class CompiledModel:
         self._source, self._program = source, program
         self._names = forest.feature_names
         self._dtype = np.dtype(forest.input_dtype)
+        self._rounded_rows = forest.rounded_rows
         self._sum_dtype = np.dtype(forest.sum_dtype)
         self._n_outputs = forest.n_outputs
         self._labels = None if forest.classes is None else list(forest.classes)
@@ -332,7 +333,7 @@ class CompiledModel:
     def _rows(self, X: Any) -> NDArray[np.floating]:
         if type(X) is not np.ndarray:
             refuse_shuffled_columns(X, self._names)
-        rows = as_rows(X, self.n_features_in_, self._dtype)
+        rows = as_rows(X, self.n_features_in_, self._dtype, self._rounded_rows)
         return np.ascontiguousarray(rows, dtype=self._dtype)
 
 

@@ -134,6 +134,10 @@ class Forest:
         A number that means a missing value, beside NaN.
     absent : {"zero", "missing"}, default="zero"
         What an entry of a sparse matrix means that is not stored.
+    rounded_rows : {"none", "integers", "non_floats"}, default="none"
+        Which arrays the library rounds to float32 although it compares in
+        `input_dtype`: none, those of integers, or all that are not of floats. It
+        matters for integers beyond 2**24.
     model_predicts : {"answer", "probability", "raw"}, default="answer"
         What the original model's own `predict` returns, for `predict_model`: the same
         as `predict`, or probabilities, or raw scores.
@@ -180,6 +184,7 @@ class Forest:
     sum_dtype: str = "float64"
     missing_value: float | None = None
     absent: str = "zero"
+    rounded_rows: str = "none"
     model_predicts: str = "answer"
     feature_names: tuple[str, ...] | None = None
     source: str = ""

@@ -33,6 +33,7 @@ CHOICES = {
     "sum_dtype": ("float32", "float64"),
     "unseen_category": ("missing", "error"),
     "absent": ("zero", "missing"),
+    "rounded_rows": ("none", "integers", "non_floats"),
     "model_predicts": ("answer", "probability", "raw"),
 }
 

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def as_rows(X: Any, n_features: int, dtype: np.dtype) -> NDArray[np.floating]:
+def as_rows(
+    X: Any, n_features: int, dtype: np.dtype, rounded: str = "none"
+) -> NDArray[np.floating]:
     """Return `X` as a two-dimensional array of the type a forest compares in.
 
     Parameters
@@ -25,6 +27,8 @@ def as_rows(X: Any, n_features: int, dtype: np.dtype) -> NDArray[np.floating]:
         ``float32``: rows are rounded to float32, as the library of the forest does
         it. ``float64``: float64 rows keep their full precision, and float32 rows stay
         as they are, because the comparison comes out the same.
+    rounded : {"none", "integers", "non_floats"}, default="none"
+        Which arrays become float32 all the same, see `Forest`; data frames do not.
 
     Returns
     -------
@@ -55,6 +59,9 @@ def as_rows(X: Any, n_features: int, dtype: np.dtype) -> NDArray[np.floating]:
     except ValueError as error:
         msg = f"X must be a table with rows of equal length: {error}"
         raise ValueError(msg) from error
+    kinds = {"none": "", "integers": "iub", "non_floats": "iubO"}[rounded]
+    if rows.dtype.kind in kinds and not hasattr(X, "columns"):
+        dtype = np.dtype(np.float32)
     if rows.dtype.kind == "O":
         rows = _numbers_from_objects(rows)
     if rows.dtype.kind not in "fiub":

@@ -27,6 +27,7 @@ LONGEST_LABEL = 2**20
 _LATER = {
     "absent": "zero",
     "model_predicts": "answer",
+    "rounded_rows": "none",
     "unseen_category": "missing",
 }
 # What categories may be, by the name in a file, and the largest number of columns that

@@ -233,7 +233,7 @@ def _mapped(name: str) -> Bytes:
     """Return the bytes of a file, read-only, mapped into memory rather than read."""
     try:
         status = os.stat(name)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, ValueError) as error:  # no path holds a zero byte
         msg = f"There is no file {name!r}. Check the path."
         raise FileNotFoundError(msg) from error
     if stat.S_ISDIR(status.st_mode):

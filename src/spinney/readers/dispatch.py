@@ -176,6 +176,12 @@ def _read_file(path: Path) -> Forest:
     if not os.path.exists(path):
         msg = f"There is no file {_shown(path)}. Check the path."
         raise FileNotFoundError(msg)
+    if not os.path.isfile(path):  # a pipe would be waited for, perhaps for ever
+        msg = (
+            f"{_shown(path)} is no regular file. Write the model to one and pass its "
+            "path."
+        )
+        raise UnsupportedModelError(msg)
     # The beginning first: what is no model may be large.
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)

@@ -11,6 +11,8 @@ their digits. What was found out about the format and about LightGBM's arithmeti
 - ``decision_type`` packs three things: bit 0, the node tests membership in a set of
   categories; bit 1, missing values go left; bits 2 and 3, what counts as missing:
   nothing (NaN is then read as zero), zero and NaN, or NaN alone.
+- Arrays that are not of floats are rounded to float32 first, integers beyond 2**24
+  among them. Data frames are not.
 - Categories are cut off to integers (-0.5 is category 0). NaN and negative numbers are
   in no set.
 - Category columns of a pandas frame are replaced by codes before each prediction, by
@@ -37,6 +39,7 @@ from spinney.forest import LEAF, ZERO_BAND, Forest
 from spinney.forest.links import smallest_positive_score
 from spinney.readers.fitted import not_fitted
 from spinney.readers.inner_means import inner_means
+from spinney.readers.known_members import warn_of_newer_version
 from spinney.readers.lightgbm_text import (
     CATEGORICAL,
     DEFAULT_LEFT,
@@ -98,6 +101,7 @@ def read_lightgbm(model: Any) -> Forest:
     import lightgbm
 
     source = f"LightGBM {type(model).__name__}"
+    warn_of_newer_version("LightGBM", lightgbm.__version__)
     if isinstance(model, lightgbm.LGBMModel):
         return _read_estimator(model, isinstance(model, lightgbm.LGBMClassifier))
     if isinstance(model, lightgbm.Booster):
@@ -146,7 +150,9 @@ def _read_estimator(model: Any, is_classifier: bool) -> Forest:
             "cannot read.\nHint: set pred_early_stop=False."
         )
         raise UnsupportedModelError(msg)
+    # scikit-learn's check of rows makes float64 of objects, and leaves integers alone.
     forest = _read_booster(booster, f"LightGBM {name}")
+    forest = forest.replace(rounded_rows="integers")
     if not is_classifier:
         if forest.classes is not None:
             msg = (
@@ -196,6 +202,7 @@ def _forest(model: ModelText, source: str) -> Forest:
             feature_names=tuple(model.feature_names),
             aggregation="mean" if model.averaged else "sum",
             input_dtype="float64",
+            rounded_rows="non_floats",
             categories=_categories(model),
             source=source,
         )

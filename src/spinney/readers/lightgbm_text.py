@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import UnsupportedModelError
+from spinney.readers.known_members import refuse_unknown
 
 # Version 2 is left out: its random forests hold probabilities where later ones hold
 # scores, with nothing in the text that tells which, and LightGBM 4 does not check.
@@ -24,6 +25,44 @@ VERSIONS = ("v3", "v4")
 # What the numbers in `decision_type` are made of.
 CATEGORICAL, DEFAULT_LEFT = 1, 2
 NOTHING_MISSING, ZERO_MISSING, NAN_MISSING = 0, 1, 2
+
+# All that texts of LightGBM 2.3 to 4.7 have; see `known_members`.
+HEADER_LINES = (
+    "average_output",
+    "feature_infos",
+    "feature_names",
+    "label_index",
+    "max_feature_idx",
+    "monotone_constraints",
+    "num_class",
+    "num_tree_per_iteration",
+    "objective",
+    "tree",
+    "tree_sizes",
+    "version",
+)
+TREE_LINES = (
+    "Tree",
+    "cat_boundaries",
+    "cat_threshold",
+    "decision_type",
+    "internal_count",
+    "internal_value",
+    "internal_weight",
+    "is_linear",
+    "leaf_count",
+    "leaf_value",
+    "leaf_weight",
+    "left_child",
+    "num_cat",
+    "num_leaves",
+    "right_child",
+    "shrinkage",
+    "split_feature",
+    "split_gain",
+    "threshold",
+)
+OBJECTIVE_OPTIONS = ("num_class", "sigmoid", "sqrt")
 
 SAVE_AGAIN = "Hint: save the model again with Booster.save_model."
 
@@ -94,6 +133,7 @@ def parse_text(text: str) -> ModelText:
             refuse_damaged("it ends before the first tree")
         msg = "LightGBM model has no trees.\nHint: train it for at least one iteration."
         raise UnsupportedModelError(msg)
+    refuse_unknown("LightGBM", "its header", filter(None, header), HEADER_LINES)
     n_outputs = _integer(header, "num_tree_per_iteration")
     if n_outputs < 1 or len(sizes) % n_outputs:
         refuse_damaged(f"{len(sizes)} trees cannot serve {n_outputs} outputs")
@@ -101,11 +141,13 @@ def parse_text(text: str) -> ModelText:
     parsed, tail = _split_trees("Tree=" + trees, sizes.tolist())
     categories = _categories(tail, names)
     objective, *words = header.get("objective", "").split(" ")
+    options = dict(word.partition(":")[::2] for word in words)
+    refuse_unknown("LightGBM", "'objective'", filter(None, options), OBJECTIVE_OPTIONS)
     return ModelText(
         n_features=n_features,
         feature_names=names,
         objective=objective or None,
-        options=dict(word.partition(":")[::2] for word in words),
+        options=options,
         n_outputs=n_outputs,
         averaged="average_output" in header,
         n_leaves=np.array([len(tree["leaf_value"]) for tree in parsed]),
@@ -178,6 +220,7 @@ def _parse_tree(block: str, where: str) -> dict[str, NDArray[Any]]:
             "boosters with constant leaves."
         )
         raise UnsupportedModelError(msg)
+    refuse_unknown("LightGBM", "a tree", filter(None, fields), TREE_LINES)
     n_leaves = _integer(fields, "num_leaves", where)
     if n_leaves < 1:
         refuse_damaged(f"{where}'num_leaves' must be at least 1, got {n_leaves}")

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import sklearn
 from numpy.typing import NDArray
 
 from spinney.errors import UnsupportedModelError
 from spinney.forest import Forest
 from spinney.readers.fitted import require_fitted
 from spinney.readers.joining import NodeArrays, join_trees
+from spinney.readers.known_members import warn_of_newer_version
 from spinney.readers.sklearn_boosting import (
     read_gradient_boosting,
     read_hist_gradient_boosting,
@@ -60,6 +62,7 @@ def read_sklearn(model: Any) -> Forest:
     sklearn.exceptions.NotFittedError
         If the estimator has not been trained.
     """
+    warn_of_newer_version("scikit-learn", sklearn.__version__)
     for base in type(model).__mro__:
         if base.__module__.partition(".")[0] != "sklearn":
             continue

@@ -14,10 +14,28 @@ from spinney.readers.category_bits import is_member, pack_sets
 from spinney.readers.fitted import require_fitted
 from spinney.readers.inner_means import inner_means
 from spinney.readers.joining import NodeArrays, join_trees
+from spinney.readers.known_members import refuse_unknown
 from spinney.readers.sklearn_trees import (
     column_names,
     nodes_of_tree,
     values_of_tree,
+)
+
+# All that scikit-learn 1.6 to 1.9 says about a node; see `known_members`.
+NODE_FIELDS = (
+    "bin_threshold",
+    "bitset_idx",
+    "count",
+    "depth",
+    "feature_idx",
+    "gain",
+    "is_categorical",
+    "is_leaf",
+    "left",
+    "missing_go_to_left",
+    "num_threshold",
+    "right",
+    "value",
 )
 
 # A set of categories is stored as bits up to its largest member, at every split: more
@@ -214,6 +232,8 @@ def _nodes_of_predictor(
 ) -> NodeArrays:
     """Return the node arrays of one tree; its category sets are appended to `sets`."""
     nodes = predictor.nodes
+    fields = nodes.dtype.names
+    refuse_unknown("scikit-learn", "the nodes of a tree", fields, NODE_FIELDS)
     inner = nodes["is_leaf"] == 0
     left = np.where(inner, nodes["left"].astype(np.int64), LEAF)
     right = np.where(inner, nodes["right"].astype(np.int64), LEAF)

@@ -10,6 +10,19 @@ from numpy.typing import NDArray
 from spinney.errors import UnsupportedModelError
 from spinney.forest import LEAF
 from spinney.readers.joining import NodeArrays
+from spinney.readers.known_members import refuse_unknown
+
+# All that scikit-learn 1.6 to 1.9 says about a node; see `known_members`.
+NODE_FIELDS = (
+    "feature",
+    "impurity",
+    "left_child",
+    "missing_go_to_left",
+    "n_node_samples",
+    "right_child",
+    "threshold",
+    "weighted_n_node_samples",
+)
 
 
 def column_names(model: Any) -> tuple[str, ...] | None:
@@ -33,6 +46,8 @@ def nodes_of_tree(tree: Any, columns: NDArray[np.integer] | None = None) -> Node
     nodes : dict of arrays
         Children are counted from the root of this tree.
     """
+    fields = tree.__getstate__()["nodes"].dtype.names
+    refuse_unknown("scikit-learn", "the nodes of a tree", fields, NODE_FIELDS)
     inner = tree.children_left != LEAF
     feature = np.where(inner, tree.feature, LEAF)
     if columns is not None:

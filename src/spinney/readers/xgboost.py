@@ -1,6 +1,6 @@
 """XGBoost models and their ``.json`` and ``.ubj`` files.
 
-What XGBoost does, as far as exactness depends on it (checked with 2.1 to 3.2):
+What XGBoost does, as far as exactness depends on it (checked with 2.1 to 3.4):
 
 - Rows are rounded to float32. ``x < t`` goes left; NaN goes where the node says.
 - Members of a category set go right. Fractions are cut off; negative numbers, and
@@ -11,9 +11,10 @@ What XGBoost does, as far as exactness depends on it (checked with 2.1 to 3.2):
 - Trees are added in order, in float32, onto the base score. That is stored as a
   probability (or as a mean, under a log link) and turned into a raw score by the C
   library's `logf`. Labels and raw scores come out bit for bit.
-- ``dart`` multiplies each leaf by the weight of its tree. The scikit-learn interface
-  adds the base score to the leaf, and takes it off again, before it does so; the last
-  bits then differ from those of ``Booster.predict``.
+- ``dart`` multiplies each leaf by the weight of its tree. Before 3.3, the scikit-learn
+  interface adds the base score to the leaf, and takes it off again, before it does so;
+  the last bits then differ from those of ``Booster.predict``. Since 3.3 the document
+  says ``gbtree`` and has weights beside the trees, and the two interfaces agree.
 - Probabilities rest on another exponential function here; they agree to a few units
   in the last place of a float32.
 """
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 from spinney.errors import InvalidForestError, UnsupportedModelError
 from spinney.forest import MAX_OUTPUTS, Forest
 from spinney.readers.fitted import not_fitted
+from spinney.readers.known_members import refuse_unknown, warn_of_newer_version
 from spinney.readers.ubjson import decode_ubjson
 from spinney.readers.xgboost_categories import read_categories
 from spinney.readers.xgboost_scores import base_score, decision
@@ -39,6 +41,73 @@ from spinney.readers.xgboost_trees import (
     part,
     read_trees,
     refuse_damaged,
+)
+
+# All that documents of XGBoost 1.3 to 3.4 have; see `known_members`.
+MEMBERS = {
+    "document": ("learner", "version"),
+    "learner": (
+        "attributes",
+        "feature_names",
+        "feature_types",
+        "gradient_booster",
+        "learner_model_param",
+        "objective",
+    ),
+    "gradient_booster": ("gbtree", "model", "name", "weight_drop"),
+    "gbtree": ("model", "name"),
+    "model": (
+        "cats",
+        "gbtree_model_param",
+        "iteration_indptr",
+        "tree_info",
+        "trees",
+        "weight_drop",
+    ),
+    "gbtree_model_param": ("num_parallel_tree", "num_trees", "size_leaf_vector"),
+    "learner_model_param": (
+        "base_score",
+        "boost_from_average",
+        "num_class",
+        "num_feature",
+        "num_target",
+    ),
+    # Settings of the loss, which matter in training alone.
+    "objective": (
+        "aft_loss_param",
+        "lambda_rank_param",
+        "lambdarank_param",
+        "name",
+        "poisson_regression_param",
+        "pseudo_huber_param",
+        "quantile_loss_param",
+        "reg_loss_param",
+        "softmax_multiclass_param",
+        "ti+",
+        "tj-",
+        "tweedie_regression_param",
+    ),
+    "tree_param": ("num_deleted", "num_feature", "num_nodes", "size_leaf_vector"),
+}
+TREE_MEMBERS = (
+    "base_weights",
+    "categories",
+    "categories_nodes",
+    "categories_segments",
+    "categories_sizes",
+    "default_left",
+    "id",
+    "leaf_child_counts",
+    "leaf_weights",
+    "left_children",
+    "loss_changes",
+    "parents",
+    "right_children",
+    "split_conditions",
+    "split_indices",
+    "split_type",
+    "sum_hessian",
+    "tree_param",
 )
 
 
@@ -152,12 +221,15 @@ def _read(document: Any, kind: str, name: str) -> Forest:
     """Read a document that comes from a Booster, an estimator or a file."""
     learner = part(document, "learner", dict)
     booster = part(learner, "gradient_booster", dict)
+    version = document.get("version")
+    warn_of_newer_version("XGBoost", version if isinstance(version, list) else ())
     attributes = learner.get("attributes")
     if not isinstance(attributes, dict):
         attributes = {}
     if kind == "file":
         kind = _estimator_type(attributes) or kind
     model, tree_weights = _trees_and_weights(booster)
+    _refuse_unknown_members(document, model)
     settings = part(learner, "learner_model_param", dict)
     n_classes = max(_count(settings, "num_class", 0), 1)
     n_targets = max(_count(settings, "num_target", 1), 1)
@@ -181,9 +253,12 @@ def _read(document: Any, kind: str, name: str) -> Forest:
         raise UnsupportedModelError(msg)
 
     n_values = _values_per_leaf(trees, n_outputs)
+    if n_values == 1 and n_outputs > len(trees):
+        refuse_damaged(f"it claims to have {n_outputs:,} outputs, with fewer trees")
     arrays = read_trees(trees, n_values)
     if tree_weights is not None:
-        through = base[tree_info % n_outputs] * np.float32(kind != "Booster")
+        rounded = kind != "Booster" and booster["name"] == "dart"
+        through = base[tree_info % n_outputs] * np.float32(rounded)
         _weigh(arrays, tree_weights[: len(trees)], through)
     arrays["value"] = fill_inner_values(arrays)
     del arrays["hessian"]
@@ -210,6 +285,28 @@ def _read(document: Any, kind: str, name: str) -> Forest:
         return Forest(**parameters)
     except InvalidForestError as error:
         refuse_damaged(str(error).rstrip("."), error)
+
+
+def _refuse_unknown_members(document: dict[str, Any], model: dict[str, Any]) -> None:
+    """Refuse a document with members on whose meaning predictions may depend."""
+    learner = document["learner"]
+    booster = learner["gradient_booster"]
+    objective = part(learner, "objective", dict)
+    settings = part(learner, "learner_model_param", dict)
+    parts: dict[str, Any] = {"document": document, "learner": learner}
+    parts |= {"gradient_booster": booster, "model": model}
+    parts |= {"learner_model_param": settings, "objective": objective}
+    if "gbtree" in booster:
+        parts["gbtree"] = booster["gbtree"]
+    if "gbtree_model_param" in model:
+        parts["gbtree_model_param"] = part(model, "gbtree_model_param", dict)
+    for name, holder in parts.items():
+        refuse_unknown("XGBoost", f"'{name}'", holder, MEMBERS[name])
+    for tree in part(model, "trees", list):
+        if isinstance(tree, dict):
+            refuse_unknown("XGBoost", "a tree", tree, TREE_MEMBERS)
+            sizes = part(tree, "tree_param", dict)
+            refuse_unknown("XGBoost", "'tree_param'", sizes, MEMBERS["tree_param"])
 
 
 def _estimator_type(attributes: dict[str, Any]) -> str | None:
@@ -239,19 +336,29 @@ def _trees_and_weights(
     """Return the part that holds the trees, and the weights of dart's trees."""
     kind = booster.get("name")
     if kind == "gbtree":
-        return part(booster, "model", dict), None
+        model = part(booster, "model", dict)
+        # Since XGBoost 3.3 dart is written as gbtree; 3.4 has the weights in the model.
+        for holder in (booster, model):
+            if "weight_drop" in holder:
+                return model, _tree_weights(holder, model)
+        return model, None
     if kind == "dart":
         model = part(part(booster, "gbtree", dict), "model", dict)
-        weights = numbers(booster, "weight_drop", "iuf")
-        if len(weights) != len(part(model, "trees", list)):
-            refuse_damaged(f"{len(weights)} tree weights ('weight_drop') do not fit")
-        with np.errstate(over="ignore"):
-            return model, weights.astype(np.float32)
+        return model, _tree_weights(booster, model)
     msg = (
         f"The XGBoost model is a {kind!r} booster, and spinney reads trees only.\n"
         "Hint: train with booster='gbtree' or 'dart'."
     )
     raise UnsupportedModelError(msg)
+
+
+def _tree_weights(holder: dict[str, Any], model: dict[str, Any]) -> NDArray[np.float32]:
+    """Return the weights by which dart multiplies its trees."""
+    weights = numbers(holder, "weight_drop", "iuf")
+    if len(weights) != len(part(model, "trees", list)):
+        refuse_damaged(f"{len(weights)} tree weights ('weight_drop') do not fit")
+    with np.errstate(over="ignore"):
+        return weights.astype(np.float32)
 
 
 def _trees_until_best(

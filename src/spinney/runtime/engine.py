@@ -114,7 +114,7 @@ class Engine:
             refuse_shuffled_columns(X, forest.feature_names)
         if forest.categories is not None and not is_plain_array(X):
             X = with_codes(X, forest)
-        rows = as_rows(X, forest.n_features, self._input_dtype)
+        rows = as_rows(X, forest.n_features, self._input_dtype, forest.rounded_rows)
         if not self.is_narrow:
             rows = rows.astype(np.float64, copy=False)
         if forest.missing_value is not None:

@@ -30,6 +30,8 @@ from spinney.runtime.steps.sums import ClassSums, class_sums
 # a tree that is bitsliced.
 BLOCK_ROWS, BLOCK_ROWS_OF_LARGE_TREES, BLOCK_ROWS_OF_BITSLICES = 4096, 16_384, 16_384
 LARGE_TREE = 4096  # nodes
+# Forests with more columns than this are not tried out on rows before their first use.
+WIDEST_WARMED = 2**16
 
 
 class StepEngine:
@@ -70,6 +72,8 @@ class StepEngine:
             As for the class.
         """
         engine = cls(forest, order)
+        if forest.n_features > WIDEST_WARMED:  # a file may claim any number of columns
+            return engine
         dtypes: list[type[np.floating]] = [np.float32]
         if forest.input_dtype == "float64" or not forest.engine.is_narrow:
             dtypes.append(np.float64)
