@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, settings
 # The process that only hands out tests reads this file too: it need not wait for Numba
 # and scikit-learn.
 WITHOUT_JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+# The small rows of tests would not be worth compiling for: kernels are what is tested,
+# and the plain engine where a test says so.
+os.environ.setdefault("SPINNEY_ENGINE", "compiled")
 # Kernels that run as plain Python are about a hundred times slower. `make slow` tries
 # many more examples than anybody would wait for after each change.
 N_EXAMPLES = int(os.environ.get("SPINNEY_EXAMPLES", 12 if WITHOUT_JIT else 50))

@@ -114,7 +114,7 @@ def documented():
     """Return what the reference has: dotted names, each with its methods."""
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     entries = re.findall(
-        r"^\.\. auto(?:function|class|exception):: (\S+)(?:\n +:members: (.*))?$",
+        r"^\.\. auto(?:function|class|data|exception):: (\S+)(?:\n +:members: (.*))?$",
         page,
         re.MULTILINE,
     )

@@ -30,6 +30,7 @@ if _typing.TYPE_CHECKING:
     from spinney.cascade import CascadeClassifier
     from spinney.export import compile, export_c
     from spinney.pruning import BudgetedForestClassifier, FeatureCostPruner
+    from spinney.runtime.choice import config
     from spinney.sequential.classifier import SequentialVotingClassifier
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "accelerate",
     "certify",
     "compile",
+    "config",
     "export_c",
     "load",
     "optimal_strategy",
@@ -76,6 +78,7 @@ _ON_FIRST_USE = {
     "SequentialVotingClassifier": "spinney.sequential.classifier",
     "accelerate": "spinney.acceleration.accelerate",
     "compile": "spinney.export",
+    "config": "spinney.runtime.choice",
     "export_c": "spinney.export",
     "warm_up": "spinney.acceleration.warming",
 }

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from spinney.errors import InvalidArgumentError, SpinneyError, SpinneyWarning
+from spinney.runtime.choice import kernels_at_once
 from spinney.runtime.kernel_folders import can_write
 from spinney.runtime.kernel_sources import PACKAGE
 from spinney.runtime.processors import check_level, target_settings
@@ -111,6 +112,7 @@ print(json.dumps(warming._run_uses()))
 """
 
 
+@kernels_at_once()
 def _run_uses() -> Timings:
     """Run all uses in this process."""
     timings = []

@@ -23,7 +23,7 @@ from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.export.c_text import unsigned_type
 from spinney.forest import Forest
 from spinney.runtime.kernel_arrays import read_only
-from spinney.runtime.layout import thresholds_for
+from spinney.runtime.thresholds import thresholds_for
 
 FLOATS = {"float32": ("float", 32), "float64": ("double", 64)}
 INTEGERS = {"int8": ("int8_t", 8), "int16": ("int16_t", 16), "int32": ("int32_t", 32)}

@@ -1,4 +1,4 @@
-"""Compiled evaluation of forests: layout, kernels, threads, early exits."""
+"""Evaluation of forests: layout, kernels, their plain twin, threads, early exits."""
 
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.engine import Engine

@@ -6,7 +6,8 @@ the blocks of rows stay dense. All stages are evaluated in one call of a kernel:
 from Python takes as long as a stage does for some hundred rows.
 
 Members that are no trees are called one by one, for undecided rows only; so are trees
-under a rule that no kernel knows. That loop is `ExitRule.follow`.
+under a rule that no kernel knows, and all trees while the plain engine serves. That
+loop is `ExitRule.follow`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from spinney.forest import Forest
 from spinney.forest.sparse import SparseRows
 from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
+from spinney.runtime.choice import either
 from spinney.runtime.engine import (
     Engine,
     in_threads,
@@ -29,14 +31,14 @@ from spinney.runtime.engine import (
     threads_for,
 )
 from spinney.runtime.exit_kinds import BY_BIN
-from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.exit_rule import ExitRule, final_answers
 from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.row_kernels import (
     ExitArguments,
     early_class_of_row,
     settle_rows,
 )
-from spinney.runtime.row_predictors import RowPredictor
+from spinney.runtime.row_predictors import Arguments, Prepared, RowPredictor
 from spinney.runtime.scoring import (
     decision_threshold,
     rounding_tolerance,
@@ -192,27 +194,65 @@ class EarlyExitEngine:
         if self.rule.kind == BY_BIN:
             classes, n_evaluated = self._evaluate_by_bin(rows, n_jobs)
         else:
-            classes, n_evaluated = self._evaluate_compiled(rows, n_jobs)
+            whole = self._scoring.engine
+            few = len(rows) < MIN_BLOCK_ROWS
+            classes, n_evaluated = either(
+                whole.kernels(
+                    "early exit few rows" if few else "early exit batches", rows.dtype
+                ),
+                whole.plain_seconds(len(rows)),
+                lambda: self._in_shares(self._evaluate_share, rows, n_jobs),
+                lambda: self._in_shares(self._evaluate_plainly, rows, n_jobs),
+            )
         if classes.min(initial=0) < 0:
             close = np.flatnonzero(classes < 0)
             raw = ensemble.engine.raw(rows[close], n_jobs)
             classes[close] = ensemble.winners(raw)
         return classes, n_evaluated
 
-    def _evaluate_compiled(
-        self, rows: NDArray[np.floating], n_jobs: int | None
+    def _in_shares(
+        self,
+        evaluate_share: Callable[..., None],
+        rows: NDArray[np.floating],
+        n_jobs: int | None,
     ) -> Answers:
-        """Answer rows by kernels; class -1 where the sums are too close to call."""
+        """Answer rows in threads; class -1 where the sums are too close to call."""
         rows = read_only(rows)
         classes = np.empty(len(rows), dtype=np.intp)
         n_evaluated = np.empty(len(rows), dtype=np.int32)
 
         def evaluate(start: int, end: int) -> None:
             share = slice(start, end)
-            self._evaluate_share(rows[share], classes[share], n_evaluated[share])
+            evaluate_share(rows[share], classes[share], n_evaluated[share])
 
         in_threads(evaluate, len(rows), threads_for(len(rows), n_jobs))
         return classes, n_evaluated
+
+    def _evaluate_plainly(
+        self,
+        rows: NDArray[np.floating],
+        classes: NDArray[np.intp],
+        n_evaluated: NDArray[np.int32],
+    ) -> None:
+        """Answer the rows of one thread, by the plain engine."""
+        rule = self.rule
+        trees, table = self._scoring.engine.plain_trees(rows.dtype.type)
+
+        def add(
+            start: int,
+            end: int,
+            index: NDArray[np.int64],
+            totals: NDArray[np.float64],
+        ) -> None:
+            some = rows if len(index) == len(rows) else rows[index]
+            trees.add(some, table, totals, start, end)
+
+        totals = np.tile(self._start, (len(rows), 1))
+        classes[:], n_evaluated[:], left, totals = rule.follow(totals, add)
+        if len(left):
+            last = int(rule.exit_points[-1]) if len(rule.exit_points) else 0
+            add(last, rule.n_trees, left, totals)
+            classes[left] = final_answers(totals, *self._ends)
 
     def _evaluate_share(
         self,
@@ -220,7 +260,7 @@ class EarlyExitEngine:
         classes: NDArray[np.intp],
         n_evaluated: NDArray[np.int32],
     ) -> None:
-        """Answer the rows of one thread."""
+        """Answer the rows of one thread, by kernels."""
         dtype = rows.dtype.type
         whole = self._scoring.engine
         by_row = whole.row_arguments(dtype)
@@ -364,14 +404,20 @@ class EarlyExitEngine:
             rows = forest.engine.rows(X)
             return labels[int(self.evaluate(rows)[0][0])]
 
-        arguments, widen = {}, None
-        if rule.kind != BY_BIN and not rule.at_once:
-            by_row, widen = self._scoring.engine.arguments_of_single_rows()
-            arguments = {
+        whole = self._scoring.engine
+
+        def prepare() -> Prepared:
+            if rule.kind == BY_BIN or rule.at_once:
+                return {}, None
+            by_row, widen = whole.arguments_of_single_rows()
+            arguments: Arguments = {
                 dtype: (*of_rows, *self._exit_arguments, self._start)
                 for dtype, of_rows in by_row.items()
             }
-        return RowPredictor(forest, early_class_of_row, arguments, answer, widen)
+            return arguments, widen
+
+        kernels = whole.kernels("early exit single rows", np.dtype(forest.input_dtype))
+        return RowPredictor(forest, early_class_of_row, kernels, prepare, answer)
 
 
 def _n_rows(rows: Any) -> int:

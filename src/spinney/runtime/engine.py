@@ -3,7 +3,8 @@
 It lays the forest out on first use, once for each type of rows, keeps the tables of
 leaf values, and hands rows to the kernels: many in blocks, shared out among threads; a
 few row by row, which is quicker for them; a single one through a `RowPredictor`, where
-the call itself costs as much as the trees.
+the call itself costs as much as the trees. Until there are kernels the plain engine
+does the same (`choice`, `plain`).
 """
 
 from __future__ import annotations
@@ -33,12 +34,16 @@ from spinney.runtime.batch_kernels import (
     add_trees,
     find_leaf_values,
 )
+from spinney.runtime.choice import Kernels, either, step_seconds
 from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.layout import Layout, fits_32_bits, lay_out
 from spinney.runtime.loading import ALL_ROWS
+from spinney.runtime.plain import PlainTrees
 from spinney.runtime.row_kernels import RowArguments, class_of_row, score_rows
 from spinney.runtime.row_predictors import (
+    Arguments,
     NumberPredictor,
+    Prepared,
     ProbabilityPredictor,
     RowPredictor,
 )
@@ -55,7 +60,7 @@ MIN_ROWS_PER_THREAD = 256
 
 
 class Engine:
-    """Evaluates one forest with compiled kernels.
+    """Evaluates one forest, with compiled kernels or the plain engine.
 
     Safe to use from several threads at once: layouts are made under a lock and never
     change, and all scratch memory belongs to the call. The kernels release Python's
@@ -73,6 +78,8 @@ class Engine:
         self._layouts: dict[tuple[type, bool], Layout] = {}
         self._tables: dict[type, NDArray[np.floating]] = {}
         self._row_arguments: dict[type, RowArguments | None] = {}
+        self._plain: dict[type, tuple[PlainTrees, NDArray[np.floating]]] = {}
+        self._n_levels = int(forest.depths.sum())
         self._widened: Widened | None = None
         self._is_widened = False
         output = forest.tree_output
@@ -131,16 +138,37 @@ class Engine:
 
     def table(self, layout: Layout, dtype: type[np.floating]) -> NDArray[np.floating]:
         """Return what each leaf value index of the layout for `dtype` adds."""
-        forest = self.forest
         with self._lock:
             if dtype not in self._tables:
-                values = forest.value[layout.value_node]
-                if forest.aggregation == "vote":
-                    winner = values.argmax(axis=1)
-                    values = np.zeros_like(values)
-                    values[np.arange(len(values)), winner] = 1.0
-                self._tables[dtype] = np.ascontiguousarray(values, dtype=self.sum_dtype)
+                self._tables[dtype] = self._added(layout.value_node)
             return self._tables[dtype]
+
+    def _added(self, nodes: NDArray[np.int64]) -> NDArray[np.floating]:
+        """Return what nodes add to the sums."""
+        values = self.forest.value[nodes]
+        if self.forest.aggregation == "vote":
+            winner = values.argmax(axis=1)
+            values = np.zeros_like(values)
+            values[np.arange(len(values)), winner] = 1.0
+        return np.ascontiguousarray(values, dtype=self.sum_dtype)
+
+    def plain_trees(
+        self, dtype: type[np.floating]
+    ) -> tuple[PlainTrees, NDArray[np.floating]]:
+        """Return the trees for the plain engine, and what each of their nodes adds."""
+        with self._lock:
+            if dtype not in self._plain:
+                trees = PlainTrees(self.forest, dtype)
+                self._plain[dtype] = trees, self._added(trees.nodes)
+            return self._plain[dtype]
+
+    def kernels(self, what: str, dtype: np.dtype) -> Kernels:
+        """Return which kernels do something with rows of `dtype`."""
+        return Kernels(what, dtype.name, self.sum_dtype.name)
+
+    def plain_seconds(self, n_rows: int) -> float:
+        """Return about how long the plain engine takes for so many rows."""
+        return step_seconds(n_rows, self._n_levels)
 
     @property
     def widened(self) -> Widened | None:
@@ -199,6 +227,18 @@ class Engine:
             return rows.by_block(lambda block: self.raw(block, n_jobs))
         rows = read_only(rows)
         n_threads = threads_for(len(rows), n_jobs)
+        what = "few rows" if len(rows) < MIN_BLOCK_ROWS else "batches"
+        return either(
+            self.kernels(what, rows.dtype),
+            self.plain_seconds(len(rows)),
+            lambda: self._compiled_raw(rows, n_threads),
+            lambda: self._plain_raw(rows, n_threads),
+        )
+
+    def _compiled_raw(
+        self, rows: NDArray[np.floating], n_threads: int
+    ) -> NDArray[np.floating]:
+        """Return the raw scores, by kernels."""
         if len(rows) < MIN_BLOCK_ROWS:
             arguments = self.row_arguments(rows.dtype.type)
             if arguments is not None:
@@ -211,9 +251,7 @@ class Engine:
         layout = self.layout(rows.dtype.type)
         table = self.table(layout, rows.dtype.type)
         block = rows_per_block(layout, rows)
-        total = np.zeros((len(rows), self.forest.n_outputs), dtype=self.sum_dtype)
-        if self.forest.base_added == "first":
-            total += self.forest.base_score.astype(self.sum_dtype)
+        total = np.tile(self._ends[0], (len(rows), 1))
 
         def evaluate(start: int, end: int) -> None:
             add_trees(
@@ -227,52 +265,85 @@ class Engine:
             )
 
         in_threads(evaluate, len(rows), n_threads)
+        return self._ended(total)
+
+    def _plain_raw(
+        self, rows: NDArray[np.floating], n_threads: int
+    ) -> NDArray[np.floating]:
+        """Return the raw scores, by the plain engine."""
+        trees, table = self.plain_trees(rows.dtype.type)
+        total = np.tile(self._ends[0], (len(rows), 1))
+
+        def evaluate(start: int, end: int) -> None:
+            trees.add(rows[start:end], table, total[start:end])
+
+        in_threads(evaluate, len(rows), n_threads)
+        return self._ended(total)
+
+    def _ended(self, total: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Return sums of all trees as raw scores."""
         if self.forest.aggregation != "sum":
             total /= self.trees_per_output
         if self.forest.base_added == "last":
-            total += self.forest.base_score.astype(self.sum_dtype)
+            total += self._ends[2]
         return total
 
     def _value_indices(
         self, rows: Rows, n_jobs: int | None, share_leaves: bool
-    ) -> tuple[NDArray[np.int32], Layout]:
-        """Return the leaf value index of every row in every tree, and its layout."""
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return an index for every row in every tree, and the node it stands for."""
+        n_threads = threads_for(len(rows), n_jobs)
+        dtype = rows.dtype.type
+
+        def compiled() -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+            layout = self.layout(dtype, share_leaves)
+            block = rows_per_block(layout, np.empty(0, dtype=dtype))
+
+            def find(some: NDArray[Any], found: NDArray[Any]) -> None:
+                find_leaf_values(some, layout.forms, block, found)
+
+            return self._found(rows, find, n_threads), layout.value_node
+
+        def plain() -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+            trees, _ = self.plain_trees(dtype)
+            nodes = np.arange(self.forest.n_nodes)
+            return self._found(rows, trees.find_leaves, n_threads), nodes
+
+        seconds = self.plain_seconds(len(rows))
+        return either(self.kernels("leaves", rows.dtype), seconds, compiled, plain)
+
+    def _found(
+        self, rows: Rows, find: Callable[..., None], n_threads: int
+    ) -> NDArray[np.int32]:
+        """Return what `find` writes about every row and every tree."""
         if isinstance(rows, SparseRows):
-            layout = self.layout(rows.dtype.type, share_leaves)
-            found = rows.by_block(
-                lambda block: self._value_indices(block, n_jobs, share_leaves)[0]
-            )
-            return found, layout
-        rows = read_only(rows)
-        layout = self.layout(rows.dtype.type, share_leaves)
-        block = rows_per_block(layout, rows)
-        value_indices = np.empty((len(rows), self.forest.n_trees), dtype=np.int32)
+            return rows.by_block(lambda block: self._found(block, find, n_threads))
+        found = np.empty((len(rows), self.forest.n_trees), dtype=np.int32)
+        shown = read_only(rows)
 
         def evaluate(start: int, end: int) -> None:
-            find_leaf_values(
-                rows[start:end], layout.forms, block, value_indices[start:end]
-            )
+            find(shown[start:end], found[start:end])
 
-        in_threads(evaluate, len(rows), threads_for(len(rows), n_jobs))
-        return value_indices, layout
+        in_threads(evaluate, len(rows), n_threads)
+        return found
 
     def leaves(self, rows: Rows, n_jobs: int | None = None) -> NDArray[np.int32]:
         """Return the leaf at which each row ends in each tree, as node indices."""
-        value_indices, layout = self._value_indices(rows, n_jobs, share_leaves=False)
-        return layout.value_node.astype(np.int32)[value_indices]
+        value_indices, node = self._value_indices(rows, n_jobs, share_leaves=False)
+        return node.astype(np.int32)[value_indices]
 
     def votes(self, rows: Rows, n_jobs: int | None = None) -> NDArray[np.integer]:
         """Return the class index that each tree votes for."""
-        value_indices, layout = self._value_indices(rows, n_jobs, share_leaves=True)
-        winner = self.forest.value[layout.value_node].argmax(axis=1)
+        value_indices, node = self._value_indices(rows, n_jobs, share_leaves=True)
+        winner = self.forest.value[node].argmax(axis=1)
         dtype = np.uint8 if self.forest.n_outputs <= 256 else np.int32
         return winner.astype(dtype)[value_indices]
 
     def scores(self, rows: Rows, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Return what each tree adds to the raw scores."""
         forest = self.forest
-        value_indices, layout = self._value_indices(rows, n_jobs, share_leaves=True)
-        values = forest.value[layout.value_node]
+        value_indices, node = self._value_indices(rows, n_jobs, share_leaves=True)
+        values = forest.value[node]
         if forest.n_outputs == 1:
             return values[:, 0][value_indices]
         if forest.tree_output is None:
@@ -285,31 +356,44 @@ class Engine:
     def predictor(self) -> RowPredictor | NumberPredictor:
         """Return a thin callable that answers one row at a time."""
         forest = self.forest
-        by_row, widen = self.arguments_of_single_rows()
         if forest.classes is None:
-            scores = {d: (*of_rows, self._ends) for d, of_rows in by_row.items()}
-            return NumberPredictor(forest, self.sum_dtype, score_rows, scores, widen)
+            return NumberPredictor(*self._score_predicting())
         margin = 0.0
         if forest.decides_by == "probability":
             # Logistic curves can be equal at any distance, once they reach one.
             margin = CLOSE if forest.link == "softmax" else np.inf
         # In the type of the sum, as `Forest.winners` compares.
         decision = float(self.sum_dtype.type(forest.effective_threshold)), margin
-        arguments = {
-            dtype: (*of_rows, self._ends, *decision)
-            for dtype, of_rows in by_row.items()
-        }
+
+        def prepare() -> Prepared:
+            by_row, widen = self.arguments_of_single_rows()
+            arguments = {
+                dtype: (*of_rows, self._ends, *decision)
+                for dtype, of_rows in by_row.items()
+            }
+            return arguments, widen
+
+        kernels = self.kernels("single rows", self._input_dtype)
         return RowPredictor(
-            forest, class_of_row, arguments, lambda X: forest.predict(X)[0], widen
+            forest, class_of_row, kernels, prepare, lambda X: forest.predict(X)[0]
         )
 
     def probability_predictor(self) -> ProbabilityPredictor:
         """Return a thin callable that returns the probabilities of one row."""
-        by_row, widen = self.arguments_of_single_rows()
-        arguments = {dtype: (*of_rows, self._ends) for dtype, of_rows in by_row.items()}
-        return ProbabilityPredictor(
-            self.forest, self.sum_dtype, score_rows, arguments, widen
-        )
+        return ProbabilityPredictor(*self._score_predicting())
+
+    def _score_predicting(self) -> tuple[Any, ...]:
+        """Return what predictors of scores are made of."""
+
+        def prepare() -> Prepared:
+            by_row, widen = self.arguments_of_single_rows()
+            arguments: Arguments = {
+                dtype: (*of_rows, self._ends) for dtype, of_rows in by_row.items()
+            }
+            return arguments, widen
+
+        kernels = self.kernels("scores of single rows", self._input_dtype)
+        return self.forest, self.sum_dtype, score_rows, kernels, prepare
 
     def arguments_of_single_rows(
         self,

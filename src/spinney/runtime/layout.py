@@ -38,6 +38,7 @@ from spinney.runtime.bitslicing import (
 )
 from spinney.runtime.building import arrange_nodes, distinct_rows, leaves_below
 from spinney.runtime.kernel_arrays import own_copy
+from spinney.runtime.thresholds import thresholds_for
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
@@ -164,22 +165,6 @@ def fits_32_bits(forest: Forest) -> bool:
     n_columns = len(np.unique(forest.feature[forest.feature >= 0]))
     largest = int(np.diff(forest.tree_offsets).max()) + 1  # one slot stays empty
     return n_columns.bit_length() + 1 + largest.bit_length() <= 32
-
-
-def thresholds_for(
-    threshold: NDArray[np.float64], dtype: type[np.floating]
-) -> NDArray[np.floating]:
-    """Return thresholds that part numbers of `dtype` just as the given ones do.
-
-    For a float32 number ``x <= t`` says the same as ``x <= t32``, where ``t32`` is the
-    largest float32 not above ``t``.
-    """
-    if dtype is np.float64:
-        return threshold
-    with np.errstate(over="ignore", under="ignore"):
-        rounded = threshold.astype(np.float32)
-        below = np.nextafter(rounded, np.float32(-np.inf))
-    return np.where(rounded.astype(np.float64) > threshold, below, rounded)
 
 
 def _number_other_leaves(

@@ -53,6 +53,11 @@ def host_features() -> frozenset[str]:
     return frozenset(features)
 
 
+def target_name() -> str:
+    """Return the name of the processor, or level, that kernels are compiled for."""
+    return numba.config.CPU_NAME or llvm.get_host_cpu_name()  # type: ignore[attr-defined]
+
+
 def reached_levels() -> list[str]:
     """Return the levels whose features this processor has, the highest first."""
     here = host_features()

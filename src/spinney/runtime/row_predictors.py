@@ -2,7 +2,8 @@
 
 A call from Python takes as long as the trees of a small forest, so nothing is checked
 but the type and the length of a row. What the quick way does not take (texts among the
-values, a dict, a data frame of one row) is answered the usual way.
+values, a dict, a data frame of one row) is answered the usual way, and so are all rows
+until there are kernels.
 """
 
 from __future__ import annotations
@@ -14,11 +15,58 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.runtime.choice import Kernels, either, plain_serves
+
 if TYPE_CHECKING:
     from spinney.forest import Forest
 
+# For each type of rows that a kernel takes, what it is called with beside the row.
+Arguments = dict[np.dtype, tuple[Any, ...]]
+# And what a row is put through before the kernel, if anything.
+Prepared = tuple[Arguments, Callable[..., Any] | None]
 
-class RowPredictor:
+
+class _OneRow:
+    """What goes to a kernel once that is to serve, and to the plain engine until then.
+
+    Parameters
+    ----------
+    kernels : Kernels
+        What has to be compiled first.
+    prepare : callable
+        Returns the arguments of the kernel, and what rows are put through before.
+    """
+
+    def __init__(self, kernels: Kernels, prepare: Callable[[], Prepared]) -> None:
+        self._kernels = kernels
+        self._prepare = prepare
+        # A serving process had better lay out its trees before the first row comes.
+        self._prepared = None if plain_serves(kernels) else prepare()
+        self._is_ready = False
+        self._arguments: Arguments = {}
+        self._widen: Callable[..., Any] | None = None
+
+    def _first(self, row: Any, quickly: Callable[[Any], Any]) -> Any:
+        """Answer by the plain engine, or by the kernel from now on."""
+
+        def compiled() -> Any:
+            # The arguments last: with them, other threads take the quick way.
+            arguments, self._widen = self._prepared or self._prepare()
+            self._arguments, self._is_ready = arguments, True
+            try:
+                return quickly(row)
+            except Exception:  # of the compiler, maybe: the plain engine goes on
+                self._arguments, self._is_ready = {}, False
+                raise
+
+        return either(self._kernels, 0.0, compiled, lambda: self._checked(row))
+
+    def _checked(self, row: Any) -> Any:
+        """Answer one row of any kind."""
+        raise NotImplementedError
+
+
+class RowPredictor(_OneRow):
     """Answers one row at a time.
 
     Parameters
@@ -27,29 +75,28 @@ class RowPredictor:
         The forest.
     kernel : callable
         Takes a row and arguments, and returns a class index, or -1 if it cannot tell.
-    arguments : dict
-        The arguments for each type of row that the kernel takes.
+    kernels : Kernels
+        What has to be compiled first.
+    prepare : callable
+        Returns the arguments of the kernel, and what rows are put through before.
     answer : callable
         Answers a table of one row, for all rows that the kernel does not take.
-    widen : callable, optional
-        What a row is put through before the kernel.
     """
 
     def __init__(
         self,
         forest: Forest,
         kernel: Callable[..., int],
-        arguments: dict[np.dtype, tuple[Any, ...]],
+        kernels: Kernels,
+        prepare: Callable[[], Prepared],
         answer: Callable[[Any], Any],
-        widen: Callable[..., Any] | None = None,
     ) -> None:
+        super().__init__(kernels, prepare)
         self._forest = forest
         self._shape = (forest.n_features,)
         self._labels = [] if forest.classes is None else list(forest.classes)
         self._kernel = kernel
-        self._arguments = arguments
         self._answer = answer
-        self._widen = widen
 
     def __call__(self, row: Any) -> Any:
         """Return the label (or the number) for one row.
@@ -64,19 +111,24 @@ class RowPredictor:
         try:
             arguments = self._arguments[row.dtype]
         except (AttributeError, KeyError, TypeError):
-            return self._answer(one_row(row, self._forest))
+            if self._is_ready:
+                return self._checked(row)
+            return self._first(row, self)
         if row.shape != self._shape:
-            return self._answer(one_row(row, self._forest))
+            return self._checked(row)
         if not row.flags.carray:  # strided or read-only: see `kernel_arrays`
             row = row.copy()
         wide = row if self._widen is None else self._widen(row)
         winner = self._kernel(wide, *arguments)
         if winner >= 0:
             return self._labels[winner]
+        return self._checked(row)
+
+    def _checked(self, row: Any) -> Any:
         return self._answer(one_row(row, self._forest))
 
 
-class _ScorePredictor:
+class _ScorePredictor(_OneRow):
     """Adds up the trees for one row at a time; see the subclasses.
 
     Parameters
@@ -87,10 +139,8 @@ class _ScorePredictor:
         Type in which the trees are added up.
     kernel : callable
         Takes rows, arguments, and the scores to be written.
-    arguments : dict
-        The arguments for each type of row that the kernel takes.
-    widen : callable, optional
-        What a row is put through before the kernel.
+    kernels, prepare
+        As for `RowPredictor`.
     """
 
     def __init__(
@@ -98,23 +148,24 @@ class _ScorePredictor:
         forest: Forest,
         sum_dtype: np.dtype,
         kernel: Callable[..., None],
-        arguments: dict[np.dtype, tuple[Any, ...]],
-        widen: Callable[..., Any] | None = None,
+        kernels: Kernels,
+        prepare: Callable[[], Prepared],
     ) -> None:
-        self._widen = widen
+        super().__init__(kernels, prepare)
         self._forest = forest
         self._shape = (forest.n_features,)
         self._total = (1, forest.n_outputs)
         self._sum_dtype = sum_dtype
         self._kernel = kernel
-        self._arguments = arguments
 
     def _raw(self, row: Any) -> NDArray[np.floating]:
         """Return the raw scores of one row, of shape (1, n_outputs)."""
         try:
             arguments = self._arguments[row.dtype]
         except (AttributeError, KeyError, TypeError):
-            return self._checked(row)
+            if self._is_ready:
+                return self._checked(row)
+            return self._first(row, self._raw)
         if row.shape != self._shape:
             return self._checked(row)
         if not row.flags.carray:
@@ -138,10 +189,10 @@ class ProbabilityPredictor(_ScorePredictor):
         forest: Forest,
         sum_dtype: np.dtype,
         kernel: Callable[..., None],
-        arguments: dict[np.dtype, tuple[Any, ...]],
-        widen: Callable[..., Any] | None = None,
+        kernels: Kernels,
+        prepare: Callable[[], Prepared],
     ) -> None:
-        super().__init__(forest, sum_dtype, kernel, arguments, widen)
+        super().__init__(forest, sum_dtype, kernel, kernels, prepare)
         several = forest.n_outputs > 1 or len(forest.classes_) == 1  # type: ignore[arg-type]
         plain = forest.curve is None
         self._is_raw = plain and forest.link == "identity" and several

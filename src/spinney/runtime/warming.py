@@ -49,6 +49,7 @@ def engine_uses() -> dict[str, Callable[[], object]]:
         uses[f"batches, {name}"] = partial(forest.predict, rows)
         uses[f"small batches, {name}"] = partial(forest.predict, rows[:2])
         uses[f"single rows, {name}"] = partial(_answer_row, forest, rows[0])
+        uses[f"scores of single rows, {name}"] = partial(_score_row, forest, rows[0])
         if sum_type == "float64":
             uses[f"leaves, {row_type} rows"] = partial(forest.leaves, rows)
             coded = forest.replace(
@@ -70,3 +71,8 @@ def engine_uses() -> dict[str, Callable[[], object]]:
 def _answer_row(thing: Forest | EarlyExitEngine, row: NDArray[np.floating]) -> object:
     """Answer one row; making the predictor is part of it, for it lays out the trees."""
     return thing.predictor()(row)
+
+
+def _score_row(forest: Forest, row: NDArray[np.floating]) -> object:
+    """Add up the trees for one row."""
+    return forest.predictor(kind="proba")(row)

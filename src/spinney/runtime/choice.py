@@ -1,0 +1,227 @@
+"""Which engine serves: compiled kernels, or the plain engine that needs no compiler.
+
+Both give the same answers to the last bit, so this is a matter of time alone. Kernels
+serve once they are ready: compiled in this process, or kept on disk by an earlier one.
+Until then the plain engine serves as long as all its work so far, and the work at hand,
+would take less time than to compile the kernels: a script that answers a thousand rows
+never waits for the compiler, and a process that goes on answering soon has kernels. It
+is also what serves where nothing can be compiled.
+
+`config`, or ``SPINNEY_ENGINE`` in the environment, can insist on one of the two.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import cache
+from typing import NamedTuple, TypeVar
+
+from spinney.errors import InvalidArgumentError
+from spinney.runtime.kernel_folders import folder_to_write, folders_to_read
+from spinney.runtime.processors import reached_levels, target_name
+
+Answer = TypeVar("Answer")
+
+ENGINES = ("auto", "compiled", "plain")
+VARIABLE = "SPINNEY_ENGINE"
+
+# Compiling the kernels of one kind takes about as many seconds.
+COMPILE_SECONDS = 5.0
+# One row on its way down one level of one tree, in the plain engine.
+SECONDS_PER_STEP = 3e-9
+
+
+class Config:
+    """Settings of this process.
+
+    Attributes
+    ----------
+    engine : {"auto", "compiled", "plain"}
+        What evaluates trees: compiled kernels, or the plain engine in NumPy, which
+        needs no compiler. The answers are the same to the last bit. ``"auto"`` takes
+        kernels once they are compiled, and compiles them when that pays. At first it is
+        what ``SPINNEY_ENGINE`` in the environment says, if anything.
+    """
+
+    def __init__(self) -> None:
+        self._engine: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<spinney.config: engine={self.engine!r}>"
+
+    @property
+    def engine(self) -> str:
+        """What evaluates trees."""
+        if self._engine is None:
+            given = os.environ.get(VARIABLE) or "auto"
+            self._engine = _checked(given, f"{VARIABLE} in the environment")
+        return self._engine
+
+    @engine.setter
+    def engine(self, engine: str) -> None:
+        self._engine = _checked(engine, "config.engine")
+
+
+def _checked(engine: str, what: str) -> str:
+    if engine not in ENGINES:
+        msg = f"{what} must be one of {', '.join(ENGINES)}, got {engine!r}."
+        raise InvalidArgumentError(msg)
+    return engine
+
+
+config = Config()
+
+
+class Kernels(NamedTuple):
+    """Kernels that are compiled together, for rows and sums of certain types."""
+
+    what: str
+    row_dtype: str
+    sum_dtype: str = "float64"
+
+    def mark(self, processor: str) -> str:
+        """Return the name of the file that says that they are kept on disk."""
+        return f"{' '.join(self)} {processor}.kept".replace(" ", "-")
+
+
+# What the plain engine has spent in place of kernels, in seconds. Without a lock, which
+# a fork could copy while it is held: at worst some milliseconds are not counted.
+_spent: dict[Kernels, float] = {}
+_ready: set[Kernels] = set()
+_broken: list[BaseException] = []  # why nothing is compiled any more, if so
+_insisted: ContextVar[str | None] = ContextVar("spinney_engine", default=None)
+
+
+@cache
+def can_compile() -> bool:
+    """Whether kernels are compiled here, and do not run as plain Python."""
+    try:
+        from numba import config as settings
+    except Exception:  # not installed, or not made for this Python
+        return False
+    return not settings.DISABLE_JIT  # type: ignore[attr-defined]
+
+
+def step_seconds(n_rows: int, n_levels: int) -> float:
+    """Return about how long the plain engine takes.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    n_levels : int
+        Number of levels of all trees together.
+    """
+    return SECONDS_PER_STEP * n_rows * n_levels
+
+
+@contextmanager
+def kernels_at_once() -> Iterator[None]:
+    """Compile kernels before anything is timed, however little work there is.
+
+    What `config` insists on, and machines that cannot compile, are left as they are.
+    """
+    token = _insisted.set("compiled")
+    try:
+        yield
+    finally:
+        _insisted.reset(token)
+
+
+def plain_serves(kernels: Kernels, seconds: float = 0.0) -> bool:
+    """Whether the plain engine is to serve in place of kernels.
+
+    Parameters
+    ----------
+    kernels : Kernels
+        What would be needed otherwise.
+    seconds : float, default=0.0
+        About how long the work at hand takes the plain engine.
+    """
+    engine = config.engine
+    if engine == "auto":
+        if not can_compile() or _broken:
+            return True
+        engine = _insisted.get() or engine
+    if engine != "auto":
+        return engine == "plain"
+    if kernels in _ready:
+        return False
+    if _spent.get(kernels, 0.0) + seconds >= COMPILE_SECONDS:
+        return False
+    return not _are_kept(kernels)
+
+
+def either(
+    kernels: Kernels,
+    seconds: float,
+    compiled: Callable[[], Answer],
+    plain: Callable[[], Answer],
+) -> Answer:
+    """Answer by kernels or by the plain engine, whichever is to serve.
+
+    Parameters
+    ----------
+    kernels : Kernels
+        What `compiled` needs.
+    seconds : float
+        About how long `plain` takes.
+    compiled, plain : callable
+        Return the same.
+
+    Returns
+    -------
+    answer : object
+        What they return.
+    """
+    if not plain_serves(kernels, seconds):
+        try:
+            answer = compiled()
+        except Exception as error:
+            if config.engine == "compiled" or not _is_of_the_compiler(error):
+                raise
+            _broken.append(error)
+        else:
+            _keep_in_mind(kernels)
+            return answer
+    token = _insisted.set("plain")
+    begin = time.perf_counter()
+    try:
+        return plain()
+    finally:
+        _insisted.reset(token)
+        spent = time.perf_counter() - begin
+        _spent[kernels] = _spent.get(kernels, 0.0) + spent
+
+
+def _keep_in_mind(kernels: Kernels) -> None:
+    """Remember, here and on disk, that kernels are ready."""
+    if kernels in _ready or not can_compile():
+        return
+    _ready.add(kernels)
+    folder = folder_to_write()
+    if folder is not None:
+        with suppress(OSError):  # a full disk: compiled again by the next process
+            (folder / kernels.mark(target_name())).touch()
+
+
+def _are_kept(kernels: Kernels) -> bool:
+    """Whether an earlier process has kept kernels on disk that run here."""
+    marks = [kernels.mark(name) for name in (target_name(), *reached_levels())]
+    return any(
+        (folder / mark).exists() for folder in folders_to_read() for mark in marks
+    )
+
+
+def _is_of_the_compiler(error: BaseException) -> bool:
+    """Whether an error was raised by Numba and not by what it has compiled."""
+    trace = error.__traceback__
+    package = ""
+    while trace is not None:
+        package = trace.tb_frame.f_globals.get("__name__", "").partition(".")[0]
+        trace = trace.tb_next
+    return package in ("numba", "llvmlite")
