@@ -55,7 +55,8 @@ def host_features() -> frozenset[str]:
 
 def target_name() -> str:
     """Return the name of the processor, or level, that kernels are compiled for."""
-    return numba.config.CPU_NAME or llvm.get_host_cpu_name()  # type: ignore[attr-defined]
+    name: str | None = config.CPU_NAME  # type: ignore[attr-defined]
+    return name or llvm.get_host_cpu_name()
 
 
 def reached_levels() -> list[str]:
