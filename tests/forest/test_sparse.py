@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import spinney
-from spinney.forest import sparse
+from spinney.forest import blocks, sparse
 from spinney.forest.sparse import as_sparse_rows
 from strategies import random_forest
 
@@ -49,7 +49,7 @@ def models():
     "model", list(models()), ids=lambda model: type(model).__name__
 )
 def test_every_library_is_answered_for(model, monkeypatch):
-    monkeypatch.setattr(sparse, "BLOCK_BYTES", 1)  # blocks of 64 rows
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1)  # blocks of 64 rows
     X, y = sparse_rows()
     model.fit(X[:1000], y[:1000])
     forest = spinney.read_model(model)
@@ -84,7 +84,7 @@ def test_never_more_than_a_block_is_dense(monkeypatch):
         return whole(self)
 
     monkeypatch.setattr(sparse.SparseRows, "dense", watched)
-    monkeypatch.setattr(sparse, "BLOCK_BYTES", 2**14)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 2**14)
     X, y = sparse_rows(4000, 64)
     model = RandomForestClassifier(20, max_depth=6, random_state=0)
     fast = spinney.SequentialVotingClassifier(
@@ -99,7 +99,7 @@ def test_never_more_than_a_block_is_dense(monkeypatch):
 @pytest.mark.parametrize("n_rows", [0, 1, 63, 64, 65, 200])
 @pytest.mark.parametrize("absent", [0.0, np.nan])
 def test_blocks_are_the_rows(n_rows, absent, monkeypatch):
-    monkeypatch.setattr(sparse, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1)
     X, _ = sparse_rows(n_rows, 7)
     rows = as_sparse_rows(X, 7, F32, absent)
     # The obvious twin: entry by entry.
@@ -153,7 +153,7 @@ def test_types_are_those_of_dense_rows():
 
 @pytest.mark.parametrize("method", ["votes", "scores", "leaves", "decision_function"])
 def test_all_that_a_forest_tells_is_told_of_sparse_rows(method, monkeypatch):
-    monkeypatch.setattr(sparse, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1)
     forest = random_forest(0, task="mean")
     X = sp.random(150, forest.n_features, density=0.5, random_state=0, format="csr")
     tell = getattr(forest, method)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from spinney.forest.frames import rows_of_values
 from spinney.runtime.choice import kernels_at_once
 
 # A sample lasts at least this long; shorter calls are repeated within it.
@@ -180,7 +181,7 @@ def microseconds_per_row(
 
 def rows_for_predictor(
     classifier: Any, X: Any, n_rows: int
-) -> NDArray[np.floating] | None:
+) -> NDArray[np.floating] | list[list[Any]] | None:
     """Return the first rows as ``predictor()`` takes them.
 
     Parameters
@@ -194,12 +195,14 @@ def rows_for_predictor(
 
     Returns
     -------
-    rows : ndarray of shape (n_rows, n_features) or None
-        Converted; None if steps before the model have to be taken first,
-        which ``predictor()`` leaves out.
+    rows : ndarray of shape (n_rows, n_features), list or None
+        Converted; lists of values, if the model encodes category values; None if steps
+        before the model have to be taken first, which ``predictor()`` leaves out.
     """
     if classifier.has_preprocessing:
         return None
     few = _safe_indexing(X, np.arange(min(n_rows, _num_samples(X))))
+    if classifier.forest_.encoder is not None:
+        return rows_of_values(few)
     rows: NDArray[np.floating] = classifier.forest_.engine.rows(few)
     return rows

@@ -28,7 +28,8 @@ from spinney.errors import (
     UnsupportedModelError,
 )
 from spinney.forest import Forest
-from spinney.forest.sparse import SparseRows, is_sparse
+from spinney.forest.blocks import BlockedRows
+from spinney.forest.sparse import is_sparse
 from spinney.readers import read_model
 from spinney.readers.wrapped import parted, through_steps
 
@@ -95,10 +96,13 @@ class EnsembleEstimator(MetaEstimatorMixin):
     def _takes_as_is(self, X: Any) -> bool:
         """Whether scikit-learn's check of arrays would lose something.
 
-        A pipeline may take texts; the forest itself looks after the columns of a data
-        frame, whose names and categories an array has no longer.
+        A pipeline may take texts, and so may a trained model; the forest itself looks
+        after the columns of a data frame, whose names and categories an array has no
+        longer.
         """
         if is_sparse(X) and self._stays_sparse():
+            return True
+        if is_trained(self.estimator) and _may_hold_texts(X):
             return True
         return bool(parted(self.estimator).steps) or hasattr(X, "columns")
 
@@ -124,7 +128,7 @@ class EnsembleEstimator(MetaEstimatorMixin):
     def _converted(self, X: Any) -> Any:
         """Return rows as the engine takes them; dense, if they have to be."""
         rows = self.forest_.engine.rows(X)
-        if isinstance(rows, SparseRows) and not self._takes_sparse:
+        if isinstance(rows, BlockedRows) and not self._takes_sparse:
             return rows.dense()
         return rows
 
@@ -312,6 +316,15 @@ class EnsembleClassifier(
 def is_trained(estimator: Any) -> bool:
     """Whether this is a trained model, or several, to be taken as they are."""
     return isinstance(estimator, (FrozenEstimator, Forest, list, tuple))
+
+
+def _may_hold_texts(X: Any) -> bool:
+    """Whether rows are lists or an array of Python objects, texts among them."""
+    if isinstance(X, np.ndarray):
+        return X.ndim == 2 and X.dtype.kind in "OUS"
+    if not isinstance(X, (list, tuple)) or not X or not isinstance(X[0], (list, tuple)):
+        return False
+    return any(isinstance(value, (str, bytes)) for row in X for value in row)
 
 
 def unwrapped(estimator: Any) -> Any:

@@ -278,7 +278,7 @@ def table_for(
     # The last step of a pipeline takes other columns than the pipeline.
     if not steps:
         forest = getattr(model, "forest_", None) or read_model(ensemble)
-        as_frame = forest.categories is not None
+        as_frame = forest.categories is not None or forest.encoder is not None
         if n_features is None or names is None:
             names, n_features = forest.feature_names, forest.n_features
     assert n_features is not None

@@ -379,6 +379,8 @@ def _frame(batch: Any, names: list[str], called: tuple[str, ...] | None) -> Any:
             columns[known_as] = np.where(values == "", None, values)
         elif pa.types.is_dictionary(kind):
             columns[known_as] = column.to_pandas()
+        elif pa.types.is_integer(kind) and not column.null_count:
+            columns[known_as] = column.to_numpy()  # may be categories
         else:
             columns[known_as] = _numbers(column, name)
     return DataFrame(columns)

@@ -215,6 +215,13 @@ def _refuse_what_has_no_code(forest: Forest) -> None:
             "probabilities are used."
         )
         raise UnsupportedModelError(msg)
+    if forest.encoder is not None:
+        msg = (
+            f"{forest.source} looks up statistics of category values, and their tables "
+            "cannot be exported.\nHint: encode the categories as numbers and train "
+            "without cat_features."
+        )
+        raise UnsupportedModelError(msg)
     if forest.missing_value is not None:
         msg = (
             f"{forest.source} takes {forest.missing_value!r} for a missing value, and "

@@ -33,12 +33,14 @@ from spinney.errors import (
 from spinney.forest.arrays import ARRAYS, ARRAYS_PER_NODE, as_frozen, frozen
 from spinney.forest.categories import Categories, as_categories
 from spinney.forest.curves import Curve
+from spinney.forest.encoder import Encoder
 from spinney.forest.invariants import check_count, check_forest, tree_depths
 from spinney.forest.links import class_probabilities, exponential, likeliest_classes
 from spinney.forest.nodes import LEAF
 
 if TYPE_CHECKING:
     from spinney.runtime import (
+        EncodingPredictor,
         Engine,
         NumberPredictor,
         ProbabilityPredictor,
@@ -64,7 +66,8 @@ class Forest:
     tree_offsets : array of shape (n_trees + 1,), int64
         Where the nodes of each tree begin, and the number of nodes at the end.
     feature : array of shape (n_nodes,), int32
-        Column that an inner node compares; -1 at a leaf.
+        Column that an inner node compares; -1 at a leaf. Columns from `n_features` on
+        are those that `encoder` adds.
     threshold : array of shape (n_nodes,), float64
         Largest value that goes left. Never NaN. Plus infinity sends every number
         left (scikit-learn writes it where a split only parts missing values), minus
@@ -98,6 +101,9 @@ class Forest:
         For each column None, or its categories in the order of their codes: what the
         values of a data frame are replaced by. With the category rule ``"exact"``
         categories that are numbers stand for themselves.
+    encoder : Encoder, optional
+        What turns rows with category values into the numbers that trees compare, where
+        these are no codes; see `Encoder`. It adds columns behind those of a row.
     unseen_category : {"missing", "error"}, default="missing"
         What a value of a data frame means that is not among `categories`.
     tree_output : array of shape (n_trees,), int32, optional
@@ -168,6 +174,7 @@ class Forest:
     category_words: NDArray[np.uint32] | None = None
     category_rule: str = "exact"
     categories: tuple[Categories | None, ...] | None = None
+    encoder: Encoder | None = None
     unseen_category: str = "missing"
     tree_output: NDArray[np.int32] | None = None
     n_outputs: int = None  # type: ignore[assignment]
@@ -258,6 +265,11 @@ class Forest:
     def categories_(self) -> tuple[Categories | None, ...] | None:
         """Categories of each column in the order of their codes; None for numbers."""
         return self.categories
+
+    @property
+    def width(self) -> int:
+        """Number of columns that trees compare: of a row, and those of `encoder`."""
+        return self.n_features + (0 if self.encoder is None else self.encoder.n_added)
 
     @property
     def depths(self) -> NDArray[np.int64]:
@@ -522,7 +534,7 @@ class Forest:
 
     def predictor(
         self, kind: str = "label"
-    ) -> RowPredictor | NumberPredictor | ProbabilityPredictor:
+    ) -> RowPredictor | NumberPredictor | ProbabilityPredictor | EncodingPredictor:
         """Return a thin callable that answers one row at a time, for serving.
 
         Parameters

@@ -36,6 +36,19 @@ class Frame(ABC):
         """Return the type of a column, for people."""
 
     @abstractmethod
+    def integers(
+        self, column: int
+    ) -> tuple[NDArray[np.integer], NDArray[np.bool_]] | None:
+        """Return a column of integers or flags, and which of them are missing.
+
+        None if the column holds something else.
+        """
+
+    def objects(self, column: int) -> list[Any] | None:
+        """Return a column of Python objects, None if it is of another kind."""
+        return None
+
+    @abstractmethod
     def _numbers(self, column: int) -> Any:
         """Return a column as an array-like of numbers."""
 
@@ -84,6 +97,22 @@ class _PandasFrame(Frame):
         index, values = series.factorize()
         return _plain_values(values), np.asarray(index, dtype=np.intp)
 
+    def integers(
+        self, column: int
+    ) -> tuple[NDArray[np.integer], NDArray[np.bool_]] | None:
+        series = self._X.iloc[:, column]
+        kind = getattr(series.dtype, "kind", "O")
+        if kind not in "iub":
+            return None
+        missing = series.isna().to_numpy()
+        # Categories have the kind of what they stand for; see `levels`.
+        dtype = {"i": np.int64, "u": np.uint64, "b": np.bool_}[kind]
+        return series.fillna(0).to_numpy(dtype=dtype), missing
+
+    def objects(self, column: int) -> list[Any] | None:
+        series = self._X.iloc[:, column]
+        return series.tolist() if str(series.dtype) == "object" else None
+
     def _numbers(self, column: int) -> Any:
         series = self._X.iloc[:, column]
         if series.dtype.kind in "OM":  # None among numbers; dates are refused
@@ -112,6 +141,18 @@ class _PolarsFrame(Frame):
         values = texts.drop_nulls().unique(maintain_order=True)
         index = texts.cast(pl.Enum(values)).to_physical().cast(pl.Int64).fill_null(-1)
         return values.to_list(), index.to_numpy().astype(np.intp)
+
+    def integers(
+        self, column: int
+    ) -> tuple[NDArray[np.integer], NDArray[np.bool_]] | None:
+        import polars as pl
+
+        series = self._X.to_series(column)
+        if series.dtype == pl.Boolean:
+            series = series.cast(pl.Int8)
+        if not series.dtype.is_integer():
+            return None
+        return series.fill_null(0).to_numpy(), series.is_null().to_numpy()
 
     def _numbers(self, column: int) -> Any:
         import polars as pl
@@ -150,6 +191,17 @@ class _ArrowFrame(Frame):
             parts.append(np.array([*table, -1], dtype=np.intp)[index])
         return list(number), np.concatenate(parts)
 
+    def integers(
+        self, column: int
+    ) -> tuple[NDArray[np.integer], NDArray[np.bool_]] | None:
+        values = self._X.column(column)
+        kind = str(values.type)
+        if kind == "bool":
+            values = values.cast("int8")
+        elif not kind.startswith(("int", "uint")):
+            return None
+        return values.fill_null(0).to_numpy(), values.is_null().to_numpy()
+
     def _numbers(self, column: int) -> Any:
         return self._X.column(column).cast("double", safe=False).to_numpy()
 
@@ -164,6 +216,19 @@ def frame_of(X: Any) -> Frame | None:
     if library == "pyarrow" and hasattr(X, "column_names"):
         return _ArrowFrame(X)
     return None
+
+
+def rows_of_values(X: Any) -> list[list[Any]]:
+    """Return a data frame or an array as lists of Python's own values, row by row."""
+    if frame_of(X) is None:
+        rows: list[list[Any]] = np.array(X, dtype=object).tolist()
+        return rows
+    if hasattr(X, "iloc"):
+        return [list(row) for row in X.itertuples(index=False, name=None)]
+    if hasattr(X, "height"):
+        return [list(row) for row in X.iter_rows()]
+    columns = [column.to_pylist() for column in X.columns]
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _plain_values(values: Any) -> list[Any]:

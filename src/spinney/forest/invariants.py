@@ -65,6 +65,7 @@ def check_forest(forest: Forest) -> None:
     """Raise `InvalidForestError` unless `forest` can be walked without any check."""
     _check_settings(forest)
     _check_shapes(forest)
+    _check_encoder(forest)
     _check_offsets(forest)
     _check_nodes(forest)
     _check_categories(forest)
@@ -113,6 +114,24 @@ def _check_shapes(forest: Forest) -> None:
         _refuse("value must have at least one column.")
 
 
+def _check_encoder(forest: Forest) -> None:
+    if forest.encoder is None:
+        return
+    forest.encoder.check_columns(forest.n_features)
+    check_count("the number of encoded columns", forest.width, MAX_FEATURES)
+    others = ("category_set", "categories", "zero_is_missing", "missing_value")
+    for name in others:
+        if getattr(forest, name) is not None:
+            _refuse(f"a forest with an encoder must have no {name}.")
+    if forest.input_dtype != "float32":
+        _refuse(f"an encoder makes rows of float32, got {forest.input_dtype}.")
+    columns = forest.encoder.category_columns
+    wrong = np.isin(forest.feature, columns)
+    what = "a column of category values cannot be compared"
+    if wrong.any():
+        _refuse(f"node {int(np.argmax(wrong))}: {what}.")
+
+
 def _check_offsets(forest: Forest) -> None:
     offsets = forest.tree_offsets
     if offsets.ndim != 1 or len(offsets) < 2:
@@ -131,8 +150,8 @@ def _check_offsets(forest: Forest) -> None:
 def _check_nodes(forest: Forest) -> None:
     feature, left, right = forest.feature, forest.left, forest.right
     leaf = feature == LEAF
-    wrong = (feature < -1) | (feature >= forest.n_features)
-    what = f"feature must be -1 (leaf) or below {forest.n_features}"
+    wrong = (feature < -1) | (feature >= forest.width)
+    what = f"feature must be -1 (leaf) or below {forest.width}"
     _refuse_node(forest, wrong, what, feature)
     _refuse_node(
         forest, np.isnan(forest.threshold), "the threshold must be a number, got NaN"

@@ -63,7 +63,7 @@ def as_rows(
     if rows.dtype.kind in kinds and not hasattr(X, "columns"):
         dtype = np.dtype(np.float32)
     if rows.dtype.kind == "O":
-        rows = _numbers_from_objects(rows)
+        rows = numbers_from_objects(rows)
     if rows.dtype.kind not in "fiub":
         msg = (
             f"X must hold real numbers, got an array of dtype {rows.dtype}. "
@@ -71,21 +71,7 @@ def as_rows(
             "was trained."
         )
         raise TypeError(msg)
-    if rows.ndim != 2:
-        msg = f"X must have two dimensions (rows, features), got {rows.ndim}."
-        if rows.ndim == 1 and rows.size:
-            msg += " Write X.reshape(1, -1) for a single row."
-        elif rows.ndim == 1:
-            msg += f" No rows at all are np.empty((0, {n_features}))."
-        else:
-            msg += " Each row is one case, each column one feature."
-        raise ValueError(msg)
-    if rows.shape[1] != n_features:
-        msg = (
-            f"X has {rows.shape[1]} features, but the forest was trained on "
-            f"{n_features}. Pass the same columns, in the same order."
-        )
-        raise ValueError(msg)
+    check_shape(rows.shape, n_features)
     wanted: type[np.floating] = np.float64
     if dtype == np.float32 or rows.dtype in (np.float32, np.float16):
         wanted = np.float32
@@ -93,6 +79,38 @@ def as_rows(
     # same way with every finite float32 threshold. A signalling NaN stays a NaN.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         return np.require(rows, dtype=wanted, requirements=["C", "A"])
+
+
+def check_shape(shape: tuple[int, ...], n_features: int) -> None:
+    """Raise unless an array of this shape is a table of so many columns.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of what a caller has passed.
+    n_features : int
+        Number of columns that the forest was trained on.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
+    if len(shape) != 2:
+        msg = f"X must have two dimensions (rows, features), got {len(shape)}."
+        if len(shape) == 1 and shape != (0,):
+            msg += " Write X.reshape(1, -1) for a single row."
+        elif len(shape) == 1:
+            msg += f" No rows at all are np.empty((0, {n_features}))."
+        else:
+            msg += " Each row is one case, each column one feature."
+        raise ValueError(msg)
+    if shape[1] != n_features:
+        msg = (
+            f"X has {shape[1]} features, but the forest was trained on "
+            f"{n_features}. Pass the same columns, in the same order."
+        )
+        raise ValueError(msg)
 
 
 def is_plain_array(X: Any) -> bool:
@@ -150,7 +168,7 @@ def _refuse_hidden_values(X: Any) -> None:
                 raise TypeError(msg)
 
 
-def _numbers_from_objects(objects: NDArray[Any]) -> NDArray[np.float64]:
+def numbers_from_objects(objects: NDArray[Any]) -> NDArray[np.float64]:
     """Return an array of Python objects as float64, or say why that is impossible."""
     for kind in {type(value) for value in objects.ravel()}:
         if _is_missing(kind) or (

@@ -10,15 +10,12 @@ to XGBoost; a zero that is stored is zero to all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-# Bytes of a dense block, and the rows that it has at least and at most.
-BLOCK_BYTES = 2**24
-MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 64, 16_384
+from spinney.forest.blocks import BlockedRows
 
 
 def is_sparse(X: Any) -> bool:
@@ -26,8 +23,8 @@ def is_sparse(X: Any) -> bool:
     return hasattr(X, "tocsr") and hasattr(X, "nnz")
 
 
-class SparseRows:
-    """Rows that are dense only a block at a time.
+class SparseRows(BlockedRows):
+    """Sparse rows that are dense only a block at a time.
 
     Parameters
     ----------
@@ -42,17 +39,8 @@ class SparseRows:
         self._absent = absent
         self.shape: tuple[int, int] = matrix.shape
         self.dtype: np.dtype = matrix.dtype
-        self.ndim = 2
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, index: Any) -> Any:
-        """Return some of the rows, or a single one as a dense array."""
-        if isinstance(index, tuple):  # as `sklearn.utils._safe_indexing` writes it
-            index = index[0]
-        if isinstance(index, (int, np.integer)):
-            return self[int(index) : int(index) + 1].dense()[0]
+    def _some(self, index: Any) -> SparseRows:
         return SparseRows(self._matrix[index], self._absent)
 
     def dense(self) -> NDArray[np.floating]:
@@ -64,19 +52,6 @@ class SparseRows:
         which = np.repeat(np.arange(len(self)), np.diff(matrix.indptr))
         rows[which, matrix.indices] = matrix.data
         return rows
-
-    def blocks(self) -> Iterator[NDArray[np.floating]]:
-        """Yield the rows as dense arrays, in order; at least one, maybe empty."""
-        width = max(1, self.shape[1] * self.dtype.itemsize)
-        size = min(max(BLOCK_BYTES // width, MIN_BLOCK_ROWS), MAX_BLOCK_ROWS)
-        for start in range(0, max(len(self), 1), size):
-            yield self[start : start + size].dense()
-
-    def by_block(
-        self, evaluate: Callable[[NDArray[np.floating]], NDArray[Any]]
-    ) -> NDArray[Any]:
-        """Return what `evaluate` makes of the blocks, one after another."""
-        return np.concatenate([evaluate(block) for block in self.blocks()])
 
 
 def as_sparse_rows(

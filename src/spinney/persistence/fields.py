@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 from spinney.errors import FormatError
 from spinney.forest import ARRAYS, Forest
 from spinney.forest.curves import Curve
+from spinney.forest.encoder import ENCODER_ARRAYS, Encoder
 from spinney.forest.invariants import CHOICES
 from spinney.persistence.container import CODES, Arrays, Settings
 
@@ -123,6 +124,9 @@ def forest_to_parts(forest: Forest) -> tuple[Settings, Arrays]:
     if forest.curve is not None:
         settings["curve"] = {"kind": forest.curve.kind, "of": forest.curve.of}
         arrays |= {"curve_x": forest.curve.x, "curve_y": forest.curve.y}
+    if forest.encoder is not None:
+        for name in ENCODER_ARRAYS:
+            arrays[f"encoder_{name}"] = getattr(forest.encoder, name)
     if forest.categories is not None:
         settings["categories"] = [
             [column, type(values[0]).__name__ if values else "str"]
@@ -210,6 +214,13 @@ def forest_from_parts(settings: Settings, arrays: Arrays) -> Forest:
         x, y = (take_array(arrays, f"curve_{name}", number, 1) for name in "xy")
         parts["curve"] = Curve(kind, of, x, y)
         refuse_leftovers(curve, {})
+    if "encoder_keys" in arrays:
+        parts["encoder"] = Encoder(
+            **{
+                name: take_array(arrays, f"encoder_{name}", dtype, 1)
+                for name, dtype in ENCODER_ARRAYS.items()
+            }
+        )
     if "categories" in settings:
         parts["categories"] = _take_categories(settings, arrays, parts["n_features"])
     parts["feature_names"] = texts_from_arrays("feature_names", arrays)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.base.parameters import check_count
-from spinney.errors import InvalidArgumentError
+from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.forest import Forest
 from spinney.forest.rows import as_rows
 from spinney.pruning.costs import Purchases, purchases_for
@@ -96,6 +96,12 @@ def predict_lazily(
         comes through, with a note about the purchase that failed.
     """
     _check_arguments(fetch, n_rows)
+    if forest.encoder is not None:
+        msg = (
+            f"{forest.source} looks up statistics of several columns at once, which "
+            "cannot be bought one by one.\nHint: train without cat_features."
+        )
+        raise UnsupportedModelError(msg)
     if purchases is None:
         purchases = purchases_for(forest.n_features, forest.feature_names, None, None)
     X, bought, n_calls = _buy(forest, fetch, n_rows, finite_only)

@@ -27,13 +27,9 @@ from numpy.typing import NDArray
 
 from spinney.errors import InvalidForestError, UnsupportedModelError
 from spinney.forest import Forest
-from spinney.readers.catboost_trees import (
-    numbers,
-    part,
-    read_columns,
-    read_trees,
-    refuse,
-)
+from spinney.readers.catboost_categories import read_categories
+from spinney.readers.catboost_document import numbers, part, refuse
+from spinney.readers.catboost_trees import read_columns, read_trees
 from spinney.readers.fitted import not_fitted
 
 # By the name that the document has for it: what a label is in JSON, and in NumPy.
@@ -66,8 +62,7 @@ def read_catboost(model: Any) -> Forest:
     Parameters
     ----------
     model : CatBoostClassifier, CatBoostRegressor, CatBoostRanker or CatBoost
-        A fitted model on numeric features. Categorical features may be declared, but
-        no tree may use one.
+        A fitted model on numeric and categorical features.
 
     Returns
     -------
@@ -109,7 +104,7 @@ def read_catboost(model: Any) -> Forest:
             msg = (
                 f"CatBoost cannot export this {type(model).__name__} as JSON, which is "
                 f"how spinney reads it: {error}\nHint: models with text or embedding "
-                "features cannot be read; train on numeric features."
+                "features cannot be read; train on numeric and categorical features."
             )
             raise UnsupportedModelError(msg) from error
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -183,12 +178,14 @@ def read_catboost_document(document: dict[str, Any]) -> Forest:
     loss = _loss(info)
     columns = read_columns(part(document, "features_info", dict, "the document"))
     try:
-        arrays = read_trees(document, columns)
+        encoder, categories = read_categories(document, columns)
+        arrays = read_trees(document, columns, categories)
         n_outputs = arrays["value"].shape[1]
         return Forest(
             **arrays,
             **_answers(info, loss, n_outputs),
             n_features=columns.n_features,
+            encoder=encoder,
             feature_names=columns.names,
             aggregation="sum",
             base_score=_bias(document, n_outputs),

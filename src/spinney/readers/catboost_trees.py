@@ -1,20 +1,18 @@
-"""The trees in CatBoost's JSON export, laid out as the nodes of a forest.
-
-Nothing in a document is taken on trust: whatever is missing, of another type or out
-of range ends in an `UnsupportedModelError` that says where.
-"""
+"""The trees in CatBoost's JSON export, laid out as the nodes of a forest."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import UnsupportedModelError
 from spinney.forest import LEAF
+from spinney.readers.catboost_categories import CategorySplits
+from spinney.readers.catboost_document import Columns, numbers, part, refuse
 from spinney.readers.inner_means import inner_means
 from spinney.readers.joining import NodeArrays, join_trees
 
@@ -22,14 +20,8 @@ from spinney.readers.joining import NodeArrays, join_trees
 # forged list of splits must be refused before anything is laid out.
 MAX_OBLIVIOUS_DEPTH = 30
 
-
-class Columns(NamedTuple):
-    """What splits need to know about the features."""
-
-    column: dict[int, int]  # by float feature index: column of X
-    nan_right: frozenset[int]  # columns in which NaN goes right
-    n_features: int
-    names: tuple[str, ...] | None
+# What identifies a one-hot split.
+ONE_HOT = ("cat_feature_index", "value")
 
 
 class _Tree(NamedTuple):
@@ -43,49 +35,8 @@ class _Tree(NamedTuple):
     weight: NDArray[np.float64] | None  # zero at inner nodes
 
 
-# --------------------------------------------------------------- parts of a document
-
-
-def refuse(what: str, cause: Exception | None = None) -> NoReturn:
-    """Raise the error for a document that is not as CatBoost writes it."""
-    msg = (
-        f"This CatBoost document is damaged: {what}.\n"
-        "Hint: export the model again with save_model(path, format='json')."
-    )
-    raise UnsupportedModelError(msg) from cause
-
-
-def part(holder: Any, key: str, kind: type, where: str) -> Any:
-    """Return ``holder[key]`` if it is there and of that kind."""
-    if not isinstance(holder, dict):
-        refuse(f"{where} must be an object, got {type(holder).__name__}")
-    if key not in holder:
-        refuse(f"{where} has no {key!r}")
-    found = holder[key]
-    # True and False are integers to Python, never to CatBoost.
-    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
-        refuse(
-            f"{key!r} of {where} must be {kind.__name__}, got {type(found).__name__}"
-        )
-    return found
-
-
-def numbers(values: Any, what: str) -> NDArray[np.float64]:
-    """Return a list of finite numbers as an array; anything else is refused."""
-    try:
-        array = np.asarray(values)
-    except (ValueError, OverflowError) as error:
-        refuse(f"{what} must be a list of numbers", error)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "fiu"):
-        refuse(f"{what} must be a list of numbers")
-    found = array.astype(np.float64)
-    if not np.isfinite(found).all():
-        refuse(f"{what} must be finite")
-    return found
-
-
 def read_columns(features: dict[str, Any]) -> Columns:
-    """Return where the numeric features are among the columns of a row.
+    """Return where the features are among the columns of a row.
 
     Parameters
     ----------
@@ -93,6 +44,7 @@ def read_columns(features: dict[str, Any]) -> Columns:
         ``features_info`` of the document.
     """
     column: dict[int, int] = {}
+    category: dict[int, int] = {}
     nan_right: set[int] = set()
     names: dict[int, str] = {}
     for kind in ("float_features", "categorical_features"):
@@ -106,8 +58,11 @@ def read_columns(features: dict[str, Any]) -> Columns:
             if flat in names:
                 refuse(f"{where} is column {flat}, as another feature is")
             names[flat] = str(feature.get("feature_id") or flat)
-            if kind == "float_features":
-                column[part(feature, "feature_index", int, where)] = flat
+            index = part(feature, "feature_index", int, where)
+            if kind == "categorical_features":
+                category[index] = flat
+            else:
+                column[index] = flat
                 treatment = part(feature, "nan_value_treatment", str, where)
                 if treatment not in ("AsIs", "AsFalse", "AsTrue"):
                     refuse(f"'nan_value_treatment' of {where} is {treatment!r}")
@@ -123,13 +78,15 @@ def read_columns(features: dict[str, Any]) -> Columns:
         name != str(flat) for flat, name in names.items()
     )
     ordered = tuple(names[flat] for flat in range(n_features)) if named else None
-    return Columns(column, frozenset(nan_right), n_features, ordered)
+    return Columns(column, category, frozenset(nan_right), n_features, ordered)
 
 
 # ---------------------------------------------------------------------------- trees
 
 
-def read_trees(document: dict[str, Any], columns: Columns) -> NodeArrays:
+def read_trees(
+    document: dict[str, Any], columns: Columns, categories: CategorySplits
+) -> NodeArrays:
     """Return the node arrays of all trees, by the names a `Forest` has for them.
 
     Parameters
@@ -138,6 +95,8 @@ def read_trees(document: dict[str, Any], columns: Columns) -> NodeArrays:
         The whole export.
     columns : Columns
         From `read_columns`.
+    categories : CategorySplits
+        From `read_categories`.
     """
     oblivious = "oblivious_trees" in document
     key = "oblivious_trees" if oblivious else "trees"
@@ -147,7 +106,7 @@ def read_trees(document: dict[str, Any], columns: Columns) -> NodeArrays:
         raise UnsupportedModelError(msg)
     entries = part(document, key, list, "the document")
     trees = [
-        read_tree(entry, columns, f"tree {number}")
+        read_tree(entry, columns, categories, f"tree {number}")
         for number, entry in enumerate(entries)
     ]
     n_values = trees[0].value.shape[1]
@@ -163,20 +122,26 @@ def read_trees(document: dict[str, Any], columns: Columns) -> NodeArrays:
     return arrays | {"missing_left": ~right}
 
 
-def _split(split: Any, columns: Columns, where: str) -> tuple[int, float]:
+def _split(
+    split: Any, columns: Columns, categories: CategorySplits, where: str
+) -> tuple[int, float]:
     """Return the column and the largest value that goes left."""
     kind = part(split, "split_type", str, where)
+    if kind == "OneHotFeature":
+        key = tuple(part(split, name, int, where) for name in ONE_HOT)
+        if key not in categories.one_hot:
+            refuse(f"{where} compares categorical feature {key}, which is not listed")
+        return categories.one_hot[key], 0.5
+    if kind == "OnlineCtr":
+        return _statistic(split, categories, where)
     if kind != "FloatFeature":
         reason = {
-            "OneHotFeature": "compares a categorical feature",
-            "OnlineCtr": "uses statistics of categorical features",
             "EstimatedFeature": "uses a text or embedding feature",
         }.get(kind, "is unknown here")
         msg = (
             f"CatBoost model has a split of type {kind} ({where}), which {reason}; "
-            "spinney reads splits of numeric features only.\nHint: encode such "
-            "features as numbers and train without cat_features, text_features and "
-            "embedding_features."
+            "spinney reads splits of numeric and categorical features.\nHint: train "
+            "without text_features and embedding_features."
         )
         raise UnsupportedModelError(msg)
     index = part(split, "float_feature_index", int, where)
@@ -190,7 +155,23 @@ def _split(split: Any, columns: Columns, where: str) -> tuple[int, float]:
     return columns.column[index], threshold
 
 
-def _oblivious_tree(entry: Any, columns: Columns, where: str) -> _Tree:
+def _statistic(split: Any, categories: CategorySplits, where: str) -> tuple[int, float]:
+    """Return the added column of a statistic and the largest value that goes left."""
+    index = part(split, "split_index", int, where)
+    if index not in categories.statistics:
+        refuse(f"{where} uses the statistic at border {index}, which is not listed")
+    column, border, target = categories.statistics[index]
+    given = numbers([split.get("border")], f"'border' of {where}")[0]
+    if np.float32(given) != np.float32(border) or target != split.get(
+        "ctr_target_border_idx"
+    ):
+        refuse(f"{where} does not fit the statistic that it names")
+    return column, border
+
+
+def _oblivious_tree(
+    entry: Any, columns: Columns, categories: CategorySplits, where: str
+) -> _Tree:
     """Lay out a tree that has the same split at all nodes of a level."""
     # A tree that is one leaf has null for a list of splits.
     bare = isinstance(entry, dict) and entry.get("splits", ()) is None
@@ -215,7 +196,7 @@ def _oblivious_tree(entry: Any, columns: Columns, where: str) -> _Tree:
     for level, split in enumerate(splits):
         nodes = slice(2**level - 1, 2 ** (level + 1) - 1)
         spot = f"split {level} of {where}"
-        feature[nodes], threshold[nodes] = _split(split, columns, spot)
+        feature[nodes], threshold[nodes] = _split(split, columns, categories, spot)
         leaf_number = np.add.outer(leaf_number, np.array([0, 1 << level])).ravel()
     value = np.zeros((n_nodes, len(values) // n_leaves))
     value[n_leaves - 1 :] = values.reshape(n_leaves, -1)[leaf_number]
@@ -231,7 +212,9 @@ def _oblivious_tree(entry: Any, columns: Columns, where: str) -> _Tree:
     return _Tree(feature, threshold, left, right, value, weight)
 
 
-def _nested_tree(entry: Any, columns: Columns, where: str) -> _Tree:
+def _nested_tree(
+    entry: Any, columns: Columns, categories: CategorySplits, where: str
+) -> _Tree:
     """Lay out a tree grown node by node (``Depthwise``, ``Lossguide``)."""
     feature: list[int] = []
     threshold: list[float] = []
@@ -255,7 +238,9 @@ def _nested_tree(entry: Any, columns: Columns, where: str) -> _Tree:
             feature.append(LEAF)
             threshold.append(0.0)
         else:
-            column, border = _split(part(node, "split", dict, spot), columns, spot)
+            column, border = _split(
+                part(node, "split", dict, spot), columns, categories, spot
+            )
             feature.append(column)
             threshold.append(border)
             waiting.append((part(node, "right", dict, spot), index, 1))

@@ -4,6 +4,7 @@ from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.engine import Engine
 from spinney.runtime.exit_rule import ExitRule
 from spinney.runtime.row_predictors import (
+    EncodingPredictor,
     NumberPredictor,
     ProbabilityPredictor,
     RowPredictor,
@@ -11,6 +12,7 @@ from spinney.runtime.row_predictors import (
 
 __all__ = [
     "EarlyExitEngine",
+    "EncodingPredictor",
     "Engine",
     "ExitRule",
     "NumberPredictor",

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.forest import Forest
-from spinney.forest.sparse import SparseRows
+from spinney.forest.blocks import BlockedRows
 from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
 from spinney.runtime.choice import either
 from spinney.runtime.engine import (
@@ -38,7 +38,12 @@ from spinney.runtime.row_kernels import (
     early_class_of_row,
     settle_rows,
 )
-from spinney.runtime.row_predictors import Arguments, Prepared, RowPredictor
+from spinney.runtime.row_predictors import (
+    Arguments,
+    EncodingPredictor,
+    Prepared,
+    RowPredictor,
+)
 from spinney.runtime.scoring import (
     decision_threshold,
     rounding_tolerance,
@@ -180,7 +185,7 @@ class EarlyExitEngine:
             Number of trees, or of members called.
         """
         ensemble = self.ensemble
-        if isinstance(rows, SparseRows):
+        if isinstance(rows, BlockedRows):
             parts = [self.evaluate(block, n_jobs) for block in rows.blocks()]
             return (
                 np.concatenate([part[0] for part in parts]),
@@ -398,6 +403,10 @@ class EarlyExitEngine:
         """
         forest, rule = self.ensemble, self.rule
         assert isinstance(forest, Forest)
+        if forest.encoder is not None:
+            encoding = forest.engine.encoding
+            plain = EarlyExitEngine(encoding.plain, rule)
+            return EncodingPredictor(encoding.row, plain.predictor())
         labels = list(forest.classes_)  # type: ignore[arg-type]
 
         def answer(X: Any) -> Any:

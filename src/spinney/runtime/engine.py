@@ -21,10 +21,11 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
+from spinney.forest.blocks import BlockedRows
 from spinney.forest.categories import with_codes
 from spinney.forest.links import CLOSE
 from spinney.forest.rows import as_rows, is_plain_array, refuse_shuffled_columns
-from spinney.forest.sparse import SparseRows, as_sparse_rows, is_sparse
+from spinney.forest.sparse import as_sparse_rows, is_sparse
 from spinney.runtime.batch_kernels import (
     BLOCK_BYTES,
     BLOCK_ROWS,
@@ -35,6 +36,7 @@ from spinney.runtime.batch_kernels import (
     find_leaf_values,
 )
 from spinney.runtime.choice import Kernels, either, step_seconds
+from spinney.runtime.encoding import RowEncoder
 from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.layout import Layout, fits_32_bits, lay_out
 from spinney.runtime.loading import ALL_ROWS
@@ -42,6 +44,7 @@ from spinney.runtime.plain import PlainTrees
 from spinney.runtime.row_kernels import RowArguments, class_of_row, score_rows
 from spinney.runtime.row_predictors import (
     Arguments,
+    EncodingPredictor,
     NumberPredictor,
     Prepared,
     ProbabilityPredictor,
@@ -53,7 +56,7 @@ if TYPE_CHECKING:
     from spinney.forest import Forest
 
 # Converted rows, as `Engine.rows` returns them.
-Rows = NDArray[np.floating] | SparseRows
+Rows = NDArray[np.floating] | BlockedRows
 
 # Fewer rows than this are not worth handing to a second thread.
 MIN_ROWS_PER_THREAD = 256
@@ -82,6 +85,7 @@ class Engine:
         self._n_levels = int(forest.depths.sum())
         self._widened: Widened | None = None
         self._is_widened = False
+        self._encoding: RowEncoder | None = None
         output = forest.tree_output
         self.tree_output: NDArray[np.int64] = (
             np.full(forest.n_trees, -1, dtype=np.int64)
@@ -108,9 +112,13 @@ class Engine:
         """Return `X` converted: as all else here and the kernels take it.
 
         This is done once, by the public method that a caller has called. Sparse rows
-        stay sparse; whatever evaluates them makes them dense a block at a time.
+        stay sparse; whatever evaluates them makes them dense a block at a time. Those
+        of a large batch with category values are encoded a block at a time, too.
         """
         forest = self.forest
+        if forest.encoder is not None:
+            refuse_shuffled_columns(X, forest.feature_names)
+            return self.encoding.rows(X)
         if is_sparse(X):
             dtype = self._input_dtype if self.is_narrow else np.dtype(np.float64)
             absent = np.nan if forest.absent == "missing" else 0.0
@@ -127,6 +135,15 @@ class Engine:
         if forest.missing_value is not None:
             rows = np.where(rows == rows.dtype.type(forest.missing_value), np.nan, rows)
         return read_only(rows)
+
+    @property
+    def encoding(self) -> RowEncoder:
+        """What encodes rows with category values, made on first use."""
+        with self._lock:
+            if self._encoding is None:
+                dtype = np.dtype(np.float32 if self.is_narrow else np.float64)
+                self._encoding = RowEncoder(self.forest, dtype)
+            return self._encoding
 
     def layout(self, dtype: type[np.floating], share_leaves: bool = True) -> Layout:
         """Return the layout for rows of `dtype`, made on first use."""
@@ -223,7 +240,7 @@ class Engine:
         raw : ndarray of shape (n_rows, n_outputs)
             In the type in which the original library adds up the trees.
         """
-        if isinstance(rows, SparseRows):
+        if isinstance(rows, BlockedRows):
             return rows.by_block(lambda block: self.raw(block, n_jobs))
         rows = read_only(rows)
         n_threads = threads_for(len(rows), n_jobs)
@@ -316,7 +333,7 @@ class Engine:
         self, rows: Rows, find: Callable[..., None], n_threads: int
     ) -> NDArray[np.int32]:
         """Return what `find` writes about every row and every tree."""
-        if isinstance(rows, SparseRows):
+        if isinstance(rows, BlockedRows):
             return rows.by_block(lambda block: self._found(block, find, n_threads))
         found = np.empty((len(rows), self.forest.n_trees), dtype=np.int32)
         shown = read_only(rows)
@@ -353,9 +370,12 @@ class Engine:
         scores[:, trees, forest.tree_output] = values[:, 0][value_indices]
         return scores
 
-    def predictor(self) -> RowPredictor | NumberPredictor:
+    def predictor(self) -> RowPredictor | NumberPredictor | EncodingPredictor:
         """Return a thin callable that answers one row at a time."""
         forest = self.forest
+        if forest.encoder is not None:
+            encoding = self.encoding
+            return EncodingPredictor(encoding.row, encoding.plain.engine.predictor())
         if forest.classes is None:
             return NumberPredictor(*self._score_predicting())
         margin = 0.0
@@ -378,8 +398,12 @@ class Engine:
             forest, class_of_row, kernels, prepare, lambda X: forest.predict(X)[0]
         )
 
-    def probability_predictor(self) -> ProbabilityPredictor:
+    def probability_predictor(self) -> ProbabilityPredictor | EncodingPredictor:
         """Return a thin callable that returns the probabilities of one row."""
+        if self.forest.encoder is not None:
+            encoding = self.encoding
+            predict = encoding.plain.engine.probability_predictor()
+            return EncodingPredictor(encoding.row, predict)
         return ProbabilityPredictor(*self._score_predicting())
 
     def _score_predicting(self) -> tuple[Any, ...]:

@@ -128,6 +128,37 @@ class RowPredictor(_OneRow):
         return self._answer(one_row(row, self._forest))
 
 
+class EncodingPredictor:
+    """Answers one row at a time for a forest that takes encoded rows.
+
+    Parameters
+    ----------
+    encode : callable
+        Makes a row of numbers of a row with category values.
+    predict : callable
+        Answers a row of numbers.
+    """
+
+    def __init__(
+        self,
+        encode: Callable[[Any], NDArray[np.floating]],
+        predict: Callable[[NDArray[np.floating]], Any],
+    ) -> None:
+        self._encode = encode
+        self._predict = predict
+
+    def __call__(self, row: Any) -> Any:
+        """Return the answer for one row.
+
+        Parameters
+        ----------
+        row : sequence, array of Python objects or integers, dict or data frame
+            One row: texts or integers in category columns, numbers in all others. A
+            dict has the values by the names of the columns.
+        """
+        return self._predict(self._encode(row))
+
+
 class _ScorePredictor(_OneRow):
     """Adds up the trees for one row at a time; see the subclasses.
 
@@ -256,7 +287,7 @@ def one_row(row: Any, forest: Forest) -> Any:
         If it is no single row of this length.
     """
     if isinstance(row, Mapping):
-        row = _values_by_name(row, forest.feature_names, forest.n_features)
+        row = values_by_name(row, forest.feature_names, forest.n_features)
     return _as_table(row, forest.n_features)
 
 
@@ -278,7 +309,7 @@ def row_as_table(row: Any, n_columns: int, names: Sequence[str] | None) -> Any:
         If it is no single row of this length.
     """
     if isinstance(row, Mapping):
-        row = _values_by_name(row, names, n_columns)
+        row = values_by_name(row, names, n_columns)
     table = _as_table(row, n_columns)
     if names is None or not isinstance(table, np.ndarray):
         return table
@@ -293,10 +324,25 @@ def row_as_table(row: Any, n_columns: int, names: Sequence[str] | None) -> Any:
     return DataFrame(columns)
 
 
-def _values_by_name(
+def values_by_name(
     row: Mapping[str, Any], names: Sequence[str] | None, n_columns: int
 ) -> list[Any]:
-    """Return the values of a dict in the order of the columns."""
+    """Return the values of a dict in the order of the columns.
+
+    Parameters
+    ----------
+    row : dict
+        The row.
+    names : sequence of str or None
+        Names of the columns.
+    n_columns : int
+        Number of columns.
+
+    Raises
+    ------
+    ValueError
+        If there are no names, or a column has no value.
+    """
     if names is None:
         msg = (
             "A row as a dict needs the names of the columns, which this model does "

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from spinney.forest import Forest
 from spinney.runtime.batch_kernels import BLOCK_UNIT, MIN_BLOCK_ROWS, find_codes
 from spinney.runtime.engine import in_threads, threads_for
+from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.layout import Layout
 from spinney.runtime.loading import ALL_ROWS, load_rows
 from spinney.runtime.simd import WORD
@@ -78,8 +79,10 @@ class StepEngine:
         if forest.input_dtype == "float64" or not forest.engine.is_narrow:
             dtypes.append(np.float64)
         for dtype in dtypes:
-            some = np.zeros((BLOCK_UNIT, forest.n_features), dtype=dtype)
-            rows = forest.engine.rows(some)
+            some = np.zeros((BLOCK_UNIT, forest.width), dtype=dtype)
+            # Encoded rows are there already; others may have to be converted.
+            encoded = forest.encoder is not None
+            rows = read_only(some) if encoded else forest.engine.rows(some)
             winner = np.empty(len(rows), dtype=np.int64)
             for can_bitslice in (False, True):
                 memory = engine.memory(len(rows), rows.dtype, can_bitslice)

@@ -1,0 +1,62 @@
+"""Parts of CatBoost's JSON export, none of which is taken on trust.
+
+Whatever is missing, of another type or out of range ends in an `UnsupportedModelError`
+that says where.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import UnsupportedModelError
+
+
+class Columns(NamedTuple):
+    """What splits need to know about the features."""
+
+    column: dict[int, int]  # by float feature index: column of X
+    category: dict[int, int]  # by categorical feature index: column of X
+    nan_right: frozenset[int]  # columns in which NaN goes right
+    n_features: int
+    names: tuple[str, ...] | None
+
+
+def refuse(what: str, cause: Exception | None = None) -> NoReturn:
+    """Raise the error for a document that is not as CatBoost writes it."""
+    msg = (
+        f"This CatBoost document is damaged: {what}.\n"
+        "Hint: export the model again with save_model(path, format='json')."
+    )
+    raise UnsupportedModelError(msg) from cause
+
+
+def part(holder: Any, key: str, kind: type, where: str) -> Any:
+    """Return ``holder[key]`` if it is there and of that kind."""
+    if not isinstance(holder, dict):
+        refuse(f"{where} must be an object, got {type(holder).__name__}")
+    if key not in holder:
+        refuse(f"{where} has no {key!r}")
+    found = holder[key]
+    # True and False are integers to Python, never to CatBoost.
+    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
+        refuse(
+            f"{key!r} of {where} must be {kind.__name__}, got {type(found).__name__}"
+        )
+    return found
+
+
+def numbers(values: Any, what: str) -> NDArray[np.float64]:
+    """Return a list of finite numbers as an array; anything else is refused."""
+    try:
+        array = np.asarray(values)
+    except (ValueError, OverflowError) as error:
+        refuse(f"{what} must be a list of numbers", error)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "fiu"):
+        refuse(f"{what} must be a list of numbers")
+    found = array.astype(np.float64)
+    if not np.isfinite(found).all():
+        refuse(f"{what} must be finite")
+    return found

@@ -1,0 +1,285 @@
+"""Rows with category values, made into the rows of numbers that trees compare.
+
+Values become texts, texts become hashes, once for each different value of a column; the
+rest is a kernel (`encoding_kernels`). A large batch is kept as numbers and hashes and
+encoded a block at a time, since hundreds of statistics per row are not unusual.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import InvalidArgumentError
+from spinney.forest.blocks import BlockedRows
+from spinney.forest.category_texts import (
+    category_text,
+    distinct_texts,
+    texts_of_column,
+    texts_of_integers,
+)
+from spinney.forest.encoder import ABOVE, Encoder
+from spinney.forest.frames import frame_of
+from spinney.forest.rows import check_shape, numbers_from_objects
+from spinney.forest.sparse import is_sparse
+from spinney.runtime.city_hash import category_hashes
+from spinney.runtime.encoding_kernels import Tables, encode_rows, fill_slots
+from spinney.runtime.kernel_arrays import own_copy, read_only
+from spinney.runtime.row_predictors import one_row, values_by_name
+
+if TYPE_CHECKING:
+    from spinney.forest import Forest
+
+# Rows that take no more than this are encoded at once.
+DENSE_BYTES = 2**25
+# Hashes of texts that are kept for single rows.
+MOST_KNOWN = 2**16
+
+
+class RowEncoder:
+    """Encodes the rows of one forest.
+
+    Parameters
+    ----------
+    forest : Forest
+        With an encoder.
+    dtype : dtype
+        Of the rows that are returned: float32, or float64 for kernels that take no
+        other.
+    """
+
+    def __init__(self, forest: Forest, dtype: np.dtype) -> None:
+        assert forest.encoder is not None
+        self._forest = forest
+        self._dtype = dtype
+        self._n_features = forest.n_features
+        self.width = forest.width
+        self._categories: list[int] = forest.encoder.category_columns.tolist()
+        self._tables = tables_of(forest.encoder)
+        self._known: dict[str, int] = {}
+        self._plain: Forest | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def plain(self) -> Forest:
+        """The same trees as a forest that takes encoded rows."""
+        with self._lock:
+            if self._plain is None:
+                self._plain = self._forest.replace(
+                    encoder=None, n_features=self.width, feature_names=None
+                )
+            return self._plain
+
+    # ------------------------------------------------------------------ batches
+
+    def rows(self, X: Any) -> NDArray[np.floating] | HashedRows:
+        """Return rows as the kernels take them, a large batch still to be encoded.
+
+        Parameters
+        ----------
+        X : data frame, or array-like of texts, integers and numbers
+            Rows. An array of floats has no categories and is refused.
+        """
+        numbers, hashes = self._hashed(X)
+        hashed = HashedRows(numbers, hashes, self)
+        if len(numbers) * self.width * 4 <= DENSE_BYTES:
+            return read_only(hashed.dense())
+        return hashed
+
+    def encoded(
+        self, numbers: NDArray[np.float32], hashes: NDArray[np.uint64]
+    ) -> NDArray[np.floating]:
+        """Return rows of numbers, given their own and the hashes of their categories.
+
+        Parameters
+        ----------
+        numbers : ndarray of shape (n_rows, n_features), dtype=float32
+            What stands in category columns does not matter.
+        hashes : ndarray of shape (n_rows, n_category_columns), dtype=uint64
+            From `category_hashes`.
+        """
+        wide = np.empty((len(numbers), self.width), dtype=np.float32)
+        encode_rows(read_only(numbers), read_only(hashes), self._tables, wide)
+        return wide.astype(self._dtype, copy=False)
+
+    def _hashed(self, X: Any) -> tuple[NDArray[np.float32], NDArray[np.uint64]]:
+        """Return the numbers and the hashes of rows, or say what is wrong with them."""
+        if is_sparse(X):
+            msg = (
+                "X is a sparse matrix, and the model has columns of category values. "
+                "Pass a data frame, or an array of Python objects."
+            )
+            raise InvalidArgumentError(msg)
+        frame = frame_of(X)
+        if frame is not None:
+            check_shape((frame.n_rows, len(frame.names)), self._n_features)
+            numbers = np.zeros((frame.n_rows, self._n_features), dtype=np.float32)
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                for column in range(self._n_features):
+                    if column not in self._categories:
+                        name = frame.names[column]
+                        numbers[:, column] = frame.numbers(column, name)
+            texts = [texts_of_column(frame, column) for column in self._categories]
+            return numbers, self._hashes(texts, frame.n_rows)
+        rows = X if isinstance(X, np.ndarray) else _objects(X)
+        check_shape(rows.shape, self._n_features)
+        if rows.dtype.kind in "iub":
+            texts = [texts_of_integers(rows[:, column]) for column in self._categories]
+            return rows.astype(np.float32), self._hashes(texts, len(rows))
+        if rows.dtype.kind not in "OUS":
+            raise _without_categories(rows.dtype)
+        texts = [
+            distinct_texts(rows[:, column].tolist(), column)
+            for column in self._categories
+        ]
+        others = np.array(rows, dtype=object)
+        others[:, self._categories] = 0
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            numbers = numbers_from_objects(others).astype(np.float32)
+        return numbers, self._hashes(texts, len(rows))
+
+    def _hashes(
+        self, texts: list[tuple[list[bytes], NDArray[np.intp]]], n_rows: int
+    ) -> NDArray[np.uint64]:
+        hashes = np.empty((n_rows, len(texts)), dtype=np.uint64)
+        for k, (distinct, index) in enumerate(texts):
+            hashes[:, k] = category_hashes(distinct)[index]
+        return hashes
+
+    # -------------------------------------------------------------- single rows
+
+    def row(self, row: Any) -> NDArray[np.floating]:
+        """Return one row encoded.
+
+        Parameters
+        ----------
+        row : sequence, array, dict or data frame
+            One row: texts or integers in category columns, numbers in all others.
+        """
+        if isinstance(row, Mapping):
+            names = self._forest.feature_names
+            row = values_by_name(row, names, self._n_features)
+        if isinstance(row, (list, tuple)):
+            values = list(row)
+        elif isinstance(row, np.ndarray) and row.ndim == 1 and row.dtype.kind in "Oiub":
+            values = row.tolist()
+        else:
+            return self._checked(row)
+        if len(values) != self._n_features:
+            return self._checked(row)
+        known, hashes = self._known, []
+        for column in self._categories:
+            value = values[column]
+            found = known.get(value) if type(value) is str else None
+            hashes.append(self._hash(value, column) if found is None else found)
+            values[column] = 0.0
+        try:
+            numbers = np.array(array("f", values))
+        except TypeError:
+            return self._checked(row)  # None among numbers, say
+        return self.encoded(
+            numbers.reshape(1, -1), np.array([hashes], dtype=np.uint64)
+        )[0]
+
+    def _hash(self, value: Any, column: int) -> int:
+        """Return the hash of a value, and keep it if it is a text."""
+        found = int(category_hashes([category_text(value, column)])[0])
+        if type(value) is str:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[value] = found
+        return found
+
+    def _checked(self, row: Any) -> NDArray[np.floating]:
+        """Return one row encoded the usual way, which has words for what is wrong."""
+        table = one_row(row, self._forest)
+        return self.encoded(*self._hashed(table))[0]
+
+
+class HashedRows(BlockedRows):
+    """Rows whose category values are hashes, encoded only a block at a time.
+
+    Parameters
+    ----------
+    numbers, hashes : ndarray
+        As for `RowEncoder.encoded`.
+    encoder : RowEncoder
+        What encodes them.
+    """
+
+    def __init__(
+        self,
+        numbers: NDArray[np.float32],
+        hashes: NDArray[np.uint64],
+        encoder: RowEncoder,
+    ) -> None:
+        self._numbers = numbers
+        self._hashes = hashes
+        self._encoder = encoder
+        self.shape = (len(numbers), encoder.width)
+        self.dtype = np.dtype(np.float32)
+
+    def _some(self, index: Any) -> HashedRows:
+        return HashedRows(self._numbers[index], self._hashes[index], self._encoder)
+
+    def dense(self) -> NDArray[np.floating]:
+        """Return all rows as an array."""
+        return self._encoder.encoded(self._numbers, self._hashes)
+
+
+def tables_of(encoder: Encoder) -> Tables:
+    """Return an encoder as the kernels take it.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        Checked when it was made.
+    """
+    n_keys = np.diff(encoder.key_offsets)
+    # At most half full, and never quite: a search ends at an empty slot.
+    bits = np.ceil(np.log2(2 * n_keys + 1)).astype(np.int64)
+    slot_offsets = np.cumsum(np.concatenate([[0], 1 << bits]), dtype=np.int64)
+    slots = np.full(slot_offsets[-1], -1, dtype=np.int32)
+    keys, key_offsets = own_copy(encoder.keys), own_copy(encoder.key_offsets)
+    fill_slots(keys, key_offsets, slot_offsets, slots)
+    position = np.searchsorted(encoder.category_columns, encoder.part_column)
+    is_number = encoder.part_kind == ABOVE
+    sizes = (n_keys + 1) * encoder.widths
+    return Tables(
+        part_offsets=own_copy(encoder.part_offsets),
+        part_kind=own_copy(encoder.part_kind),
+        part_column=np.where(is_number, encoder.part_column, position),
+        part_border=own_copy(encoder.part_border),
+        part_missing_above=own_copy(encoder.part_missing_above),
+        part_hash=encoder.part_hash.astype(np.int64).view(np.uint64),
+        keys=keys,
+        key_offsets=key_offsets,
+        slots=slots,
+        slot_offsets=slot_offsets,
+        widths=own_copy(encoder.widths),
+        line_offsets=np.cumsum(sizes) - sizes,
+        lines=own_copy(encoder.lines),
+    )
+
+
+def _objects(X: Any) -> NDArray[Any]:
+    """Return nested sequences as an array of Python objects, or say what is wrong."""
+    try:
+        return np.array(X, dtype=object)
+    except ValueError as error:
+        msg = f"X must be a table with rows of equal length: {error}"
+        raise ValueError(msg) from error
+
+
+def _without_categories(dtype: np.dtype) -> InvalidArgumentError:
+    msg = (
+        f"X is an array of {dtype}, but the model has columns of category values, "
+        "which must be texts or integers. Pass a data frame, or an array of Python "
+        "objects; CatBoost refuses an array of floats, too."
+    )
+    return InvalidArgumentError(msg)
