@@ -385,17 +385,6 @@ def test_columns_keep_their_places_and_names(catboost):
     assert read_model(unnamed.fit(frame.to_numpy(), y)).feature_names is None
 
 
-def test_a_categorical_column_that_no_tree_uses_is_passed_over(catboost):
-    X, y = datasets.bundled("iris")
-    rows = np.insert(X.astype(object), 1, "same", axis=1)
-    model = catboost.CatBoostClassifier(**settings(iterations=5, cat_features=[1]))
-    model.fit(rows, y)
-    forest = read_model(model)
-    assert forest.n_features == 5
-    numbers = np.insert(X, 1, 0, axis=1)
-    assert np.array_equal(forest.decision_function(numbers), raw_of(model, rows))
-
-
 # ---------------------------------------------------------------- files
 
 
@@ -465,17 +454,6 @@ def test_a_model_that_was_not_trained_is_told_apart(catboost, kind):
 def test_other_objects_of_the_library_are_refused(catboost):
     with pytest.raises(UnsupportedModelError, match="type Pool"):
         read_model(catboost.Pool([[1.0], [2.0]], [0, 1]))
-
-
-@pytest.mark.parametrize("one_hot_max_size", [1, 10])
-def test_splits_on_categories_are_refused(catboost, one_hot_max_size):
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 4, size=(200, 1))
-    params = settings(one_hot_max_size=one_hot_max_size, cat_features=[0])
-    model = catboost.CatBoostClassifier(**params).fit(X, X[:, 0] % 2)
-    kind = "OnlineCtr" if one_hot_max_size == 1 else "OneHotFeature"
-    with pytest.raises(UnsupportedModelError, match=rf"{kind}.*\n?.*Hint: encode"):
-        read_model(model)
 
 
 def test_text_features_are_refused(catboost, cancer):

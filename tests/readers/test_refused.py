@@ -118,18 +118,38 @@ def names_beyond_ascii():
     yield model.fit(category_frame(["ä", "ö"]), TWO)
 
 
-def categories_of_catboost():
+def small_catboost(kind="CatBoostClassifier", **changes):
     catboost = pytest.importorskip("catboost")
+    return getattr(catboost, kind)(
+        iterations=3, verbose=0, allow_writing_files=False, thread_count=1, **changes
+    )
+
+
+def texts_and_embeddings_of_catboost():
+    frame = pd.DataFrame({"a": X[:, 0], "b": np.where(TWO, "hi you", "bye me")})
+    yield small_catboost(text_features=["b"]).fit(frame, TWO)
+    frame["b"] = list(X)
+    yield small_catboost(embedding_features=["b"]).fit(frame, TWO)
+
+
+def several_target_borders_of_catboost():
     frame = category_frame(["x", "y", "z"]).astype({"b": str})
-    for size in (2, 10):
-        yield catboost.CatBoostClassifier(
-            iterations=5,
-            one_hot_max_size=size,
-            cat_features=["b"],
-            verbose=0,
-            allow_writing_files=False,
-            thread_count=1,
-        ).fit(frame, (frame["b"] == "x") ^ (X[:, 0] > 5))
+    model = small_catboost(
+        "CatBoostRegressor",
+        cat_features=["b"],
+        one_hot_max_size=1,
+        simple_ctr=["Borders:TargetBorderCount=1", "Borders:TargetBorderCount=2"],
+    )
+    yield model.fit(frame, X[:, 1] + (frame["b"] == "x"))
+
+
+def catboost_without_tables():
+    frame = category_frame(["x", "y", "z"]).astype({"b": str})
+    yield small_catboost(
+        cat_features=["b"],
+        one_hot_max_size=1,
+        final_ctr_computation_mode="Skip",
+    ).fit(frame, (frame["b"] == "x") ^ (X[:, 0] > 5))
 
 
 MAKERS = {
@@ -150,7 +170,11 @@ MAKERS = {
     "XGBoost's linear booster": linear_booster,
     "XGBoost with several labels at once": labels_of_xgboost,
     "XGBoost on categories with letters beyond ASCII": names_beyond_ascii,
-    "CatBoost's categorical features": categories_of_catboost,
+    "CatBoost's text and embedding features": texts_and_embeddings_of_catboost,
+    "CatBoost with several `TargetBorderCount` for one kind of statistic": (
+        several_target_borders_of_catboost
+    ),
+    "CatBoost without the final tables of its statistics": catboost_without_tables,
 }
 
 

@@ -76,7 +76,7 @@ def distinct_texts(
         keys = list(zip(map(type, values), values, strict=True))
     try:
         index = [number.setdefault(key, len(number)) for key in keys]
-    except TypeError:  # a list, say, cannot be a key
+    except (TypeError, ValueError):  # a list, say, cannot be a key
         for value in values:
             category_text(value, column)
         raise
