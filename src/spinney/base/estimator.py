@@ -96,15 +96,16 @@ class EnsembleEstimator(MetaEstimatorMixin):
     def _takes_as_is(self, X: Any) -> bool:
         """Whether scikit-learn's check of arrays would lose something.
 
-        A pipeline may take texts, and so may a trained model; the forest itself looks
-        after the columns of a data frame, whose names and categories an array has no
-        longer.
+        A pipeline may take texts, and so may a model with category values; the forest
+        itself looks after the columns of a data frame, whose names and categories an
+        array has no longer.
         """
         if is_sparse(X) and self._stays_sparse():
             return True
-        if is_trained(self.estimator) and _may_hold_texts(X):
+        if hasattr(X, "columns"):
             return True
-        return bool(parted(self.estimator).steps) or hasattr(X, "columns")
+        steps, model = parted(self.estimator)
+        return bool(steps) or (_takes_category_values(model) and _may_hold_texts(X))
 
     def _stays_sparse(self) -> bool:
         """Whether sparse rows may be passed: a model to be trained may not take any."""
@@ -316,6 +317,14 @@ class EnsembleClassifier(
 def is_trained(estimator: Any) -> bool:
     """Whether this is a trained model, or several, to be taken as they are."""
     return isinstance(estimator, (FrozenEstimator, Forest, list, tuple))
+
+
+def _takes_category_values(model: Any) -> bool:
+    """Whether a trained model takes category values that are no numbers."""
+    if isinstance(model, Forest):
+        return model.encoder is not None
+    columns = getattr(model, "get_cat_feature_indices", None)  # of CatBoost
+    return columns is not None and model.is_fitted() and len(columns()) > 0
 
 
 def _may_hold_texts(X: Any) -> bool:
