@@ -14,7 +14,7 @@ import pytest
 import spinney
 import strategies
 from spinney import InvalidArgumentError
-from spinney.runtime import choice
+from spinney.runtime import choice, compiler
 from spinney.runtime.choice import (
     COMPILE_SECONDS,
     Kernels,
@@ -39,7 +39,7 @@ def fresh(monkeypatch, tmp_path):
     monkeypatch.setattr(choice, "_spent", {})
     monkeypatch.setattr(choice, "_ready", set())
     monkeypatch.setattr(choice, "_broken", [])
-    monkeypatch.setattr(choice, "can_compile", lambda: True)
+    monkeypatch.setattr(compiler, "compiles", True)
     monkeypatch.setattr(choice, "folders_to_read", lambda: [tmp_path])
     monkeypatch.setattr(choice, "folder_to_write", lambda: tmp_path)
     return tmp_path
@@ -104,7 +104,7 @@ def test_what_the_plain_engine_calls_is_not_compiled_either(fresh):
 
 
 def test_without_a_compiler_the_plain_engine_serves(fresh, monkeypatch):
-    monkeypatch.setattr(choice, "can_compile", lambda: False)
+    monkeypatch.setattr(compiler, "compiles", False)
     assert answered_by(SOME, 1e9) == "plain"
     with kernels_at_once():
         assert answered_by(SOME) == "plain"

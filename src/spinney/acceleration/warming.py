@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from spinney.errors import InvalidArgumentError, SpinneyError, SpinneyWarning
+from spinney.runtime import compiler
 from spinney.runtime.choice import kernels_at_once
 from spinney.runtime.kernel_folders import can_write
 from spinney.runtime.kernel_sources import PACKAGE
@@ -57,6 +58,8 @@ def warm_up(
     InvalidArgumentError
         If `cpu` is no level that this processor reaches, or if nothing can be written
         to `into`.
+    SpinneyError
+        If there is no compiler, or if it fails.
 
     Notes
     -----
@@ -69,6 +72,13 @@ def warm_up(
 
         spinney.warm_up("/opt/kernels", cpu="x86-64-v3")
     """
+    if compiler.problem is not None:
+        msg = (
+            f"Nothing can be compiled here ({compiler.problem}). Install a Numba that "
+            "is made for this Python; without it the plain engine serves, which needs "
+            "no warming up."
+        )
+        raise SpinneyError(msg)
     if into is None and cpu is None:
         return _run_uses()
     environment = dict(os.environ)

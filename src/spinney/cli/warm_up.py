@@ -73,12 +73,11 @@ def warm_up(
 
 def _folder_of_kernels(into: Path | None) -> Path | None:
     """Return the folder with the kernels of this version, None if they were lost."""
-    from numba import config
-
+    from spinney.runtime.compiler import compiles
     from spinney.runtime.kernel_folders import folder_to_write, folders_to_read
     from spinney.runtime.kernel_sources import source_digest
 
-    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+    if not compiles:
         return None
     if into is not None:
         return into.absolute() / source_digest()

@@ -17,10 +17,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import cache
 from typing import NamedTuple, TypeVar
 
-from spinney.errors import InvalidArgumentError
+from spinney.errors import InvalidArgumentError, SpinneyError
+from spinney.runtime import compiler
 from spinney.runtime.kernel_folders import folder_to_write, folders_to_read
 from spinney.runtime.processors import reached_levels, target_name
 
@@ -96,16 +96,6 @@ _broken: list[BaseException] = []  # why nothing is compiled any more, if so
 _insisted: ContextVar[str | None] = ContextVar("spinney_engine", default=None)
 
 
-@cache
-def can_compile() -> bool:
-    """Whether kernels are compiled here, and do not run as plain Python."""
-    try:
-        from numba import config as settings
-    except Exception:  # not installed, or not made for this Python
-        return False
-    return not settings.DISABLE_JIT  # type: ignore[attr-defined]
-
-
 def step_seconds(n_rows: int, n_levels: int) -> float:
     """Return about how long the plain engine takes.
 
@@ -144,9 +134,16 @@ def plain_serves(kernels: Kernels, seconds: float = 0.0) -> bool:
     """
     engine = config.engine
     if engine == "auto":
-        if not can_compile() or _broken:
+        if not compiler.compiles or _broken:
             return True
         engine = _insisted.get() or engine
+    if engine == "compiled" and compiler.problem is not None:
+        msg = (
+            "spinney.config or SPINNEY_ENGINE insists on compiled kernels, but nothing "
+            f"can be compiled here ({compiler.problem}). Install a Numba that is made "
+            'for this Python, or leave the choice to engine="auto".'
+        )
+        raise SpinneyError(msg)
     if engine != "auto":
         return engine == "plain"
     if kernels in _ready:
@@ -200,7 +197,7 @@ def either(
 
 def _keep_in_mind(kernels: Kernels) -> None:
     """Remember, here and on disk, that kernels are ready."""
-    if kernels in _ready or not can_compile():
+    if kernels in _ready or not compiler.compiles:
         return
     _ready.add(kernels)
     folder = folder_to_write()

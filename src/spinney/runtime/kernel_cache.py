@@ -20,12 +20,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numba
-from numba.core.caching import FunctionCache
-from numba.core.compiler import CompileResult
-from numba.core.serialize import dumps
-
 from spinney.runtime import compile_notice
+from spinney.runtime.compiler import (
+    CompileResult,
+    FunctionCache,
+    as_plain_python,
+    dumps,
+    numba,
+    problem,
+)
 from spinney.runtime.kernel_folders import (
     folder_to_write,
     folders_to_read,
@@ -42,8 +45,11 @@ def kernel(function: Callable[..., Any]) -> Any:
     Parameters
     ----------
     function : callable
-        What Numba can compile. It runs without Python's global lock.
+        What Numba can compile. It runs without Python's global lock. Without Numba it
+        stays plain Python.
     """
+    if problem is not None:
+        return as_plain_python(function)
     dispatcher = numba.njit(nogil=True)(function)
     if hasattr(dispatcher, "_cache"):  # not with NUMBA_DISABLE_JIT
         dispatcher._cache = KernelCache(function)

@@ -14,12 +14,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import llvmlite
-import numba
 import numpy as np
-from numba import config
 
 from spinney._version import __version__
+from spinney.runtime.compiler import config, llvmlite, numba
 
 PACKAGE = Path(__file__).parents[1]
 

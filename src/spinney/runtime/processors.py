@@ -11,10 +11,8 @@ from __future__ import annotations
 import platform
 from functools import cache
 
-import llvmlite.binding as llvm
-from numba import config
-
 from spinney.errors import InvalidArgumentError
+from spinney.runtime.compiler import config, llvm
 
 _V2 = frozenset({"cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"})
 _V3 = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"}

@@ -10,10 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.core.cgutils import get_or_insert_function
-from numba.extending import intrinsic
+
+from spinney.runtime.compiler import (
+    compiles,
+    get_or_insert_function,
+    intrinsic,
+    ir,
+    types,
+)
 
 WORD = 64
 
@@ -23,9 +27,12 @@ STRIDE = 8
 # Rows and columns that change places in one step.
 EIGHT = 8
 
-ZERO = ir.Constant(ir.IntType(32), 0)
-
 _function: Any = get_or_insert_function  # Numba does not tell its types
+
+
+def _zero() -> Any:
+    """Return the first index of a vector."""
+    return ir.Constant(ir.IntType(32), 0)
 
 
 def _pointer_to(
@@ -52,7 +59,7 @@ def _comparison(missing_exceeds: bool) -> Any:
             where = _pointer_to(context, builder, array_type, args[0], args[1], vector)
             many = builder.load(where, align=array_type.dtype.bitwidth // 8)
             nothing = ir.Constant(vector, ir.Undefined)
-            one = builder.insert_element(nothing, args[2], ZERO)
+            one = builder.insert_element(nothing, args[2], _zero())
             everywhere = ir.Constant(ir.VectorType(ir.IntType(32), WORD), [0] * WORD)
             same = builder.shuffle_vector(one, one, everywhere)
             # Unordered: true if one of the two is NaN.
@@ -168,7 +175,9 @@ def _keep(
         at = _vectors(signature, args, context, builder)
         at_set, at_plane, at_outcome = at(0, 1), at(2, 3), at(4, 5)
         vector = ir.VectorType(ir.IntType(WORD), STRIDE)
-        one = builder.insert_element(ir.Constant(vector, ir.Undefined), args[6], ZERO)
+        one = builder.insert_element(
+            ir.Constant(vector, ir.Undefined), args[6], _zero()
+        )
         everywhere = ir.Constant(ir.VectorType(ir.IntType(32), STRIDE), [0] * STRIDE)
         without = builder.shuffle_vector(one, one, everywhere)
         here = builder.load(at_set, align=8)
@@ -389,7 +398,7 @@ def _turning(n_planes: int) -> Any:
                 eight = ir.Constant(many, [8] * WORD)
                 code = builder.or_(code, builder.shl(bytes_of(8, n_planes), eight))
             one = builder.insert_element(
-                ir.Constant(many, ir.Undefined), builder.trunc(args[5], number), ZERO
+                ir.Constant(many, ir.Undefined), builder.trunc(args[5], number), _zero()
             )
             zeros = ir.Constant(ir.VectorType(number, WORD), [0] * WORD)
             code = builder.add(code, builder.shuffle_vector(one, one, zeros))
@@ -502,8 +511,7 @@ def _plain_fetch(words: Any, start: Any) -> None:
     pass
 
 
-_compiled = not config.DISABLE_JIT  # type: ignore[attr-defined]
-_compare = _comparison if _compiled else _plain_comparison
+_compare = _comparison if compiles else _plain_comparison
 
 # (values, start, threshold) -> word: bit k says whether values[start + k] exceeds the
 # threshold. For NaN it is 0 with the one, 1 with the other.
@@ -514,35 +522,35 @@ exceeding_or_missing = _compare(missing_exceeds=True)
 # rows of a set with a bit in the outcome change their bit in the plane.
 #
 # (sets, slot, planes, plane, outcomes, outcome): that is all, the set is left alone.
-mark_rows = _mark if _compiled else _plain_mark
+mark_rows = _mark if compiles else _plain_mark
 
 # (sets, slot, planes, plane, plane_below, outcomes, outcome, outcome_left,
 # outcome_right): so do, in the plane below, those of them with a bit in the outcome to
 # the right, and the others with one in the outcome to the left. The set is left alone.
-finish_rows = _finish if _compiled else _plain_finish
+finish_rows = _finish if compiles else _plain_finish
 
 # (sets, slot, planes, plane, outcomes, outcome, without): with a word of ones the set
 # becomes the others, with a word of zeros these rows.
-keep_rows = _keep if _compiled else _plain_keep
+keep_rows = _keep if compiles else _plain_keep
 
 # (sets, old, new, planes, plane, outcomes, outcome): these rows leave the old set and
 # become the new one.
-split_rows = _split if _compiled else _plain_split
+split_rows = _split if compiles else _plain_split
 
 # (words, source, target): the words from `source` are copied to `target`.
-copy_vector = _copy if _compiled else _plain_copy
+copy_vector = _copy if compiles else _plain_copy
 
 # (words, start): the words are going to be needed and had better be fetched.
-prefetch = _fetch if _compiled else _plain_fetch
+prefetch = _fetch if compiles else _plain_fetch
 
 # (sums, start, entries, first, second, third, fourth): two numbers from each of four
 # starts are added to those from `start`, one after the other.
-add_four_pairs = _add_four_pairs if _compiled else _plain_add_four_pairs
+add_four_pairs = _add_four_pairs if compiles else _plain_add_four_pairs
 
 # (planes, word, apart, codes, start, first): for the 64 rows of one word of each plane,
 # `first` plus the code that their bits make up is written from `start` on. The planes
 # lie `apart` words apart.
-_turn = _turning if _compiled else _plain_turning
+_turn = _turning if compiles else _plain_turning
 codes_of_6_planes = _turn(6)
 codes_of_8_planes = _turn(8)
 codes_of_10_planes = _turn(10)
@@ -551,4 +559,4 @@ codes_of_16_planes = _turn(16)
 # (rows, begins, column, values, targets, first, shift): the eight columns from `column`
 # on of eight rows, which begin at `begins` in `rows`, are written to `values`: each as
 # eight numbers, `shift` behind the next of the `targets` from `first` on.
-turn_eight = _turn_eight if _compiled else _plain_turn_eight
+turn_eight = _turn_eight if compiles else _plain_turn_eight
