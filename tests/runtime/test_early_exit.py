@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from math import comb
 from unittest.mock import patch
 
 import numba
@@ -17,6 +18,13 @@ import reference
 import spinney
 import strategies
 from spinney.runtime import EarlyExitEngine, ExitRule
+from spinney.runtime.count_tables import (
+    counts_of_ranks,
+    n_ranks,
+    packed,
+    ranks_of_counts,
+    unpacked,
+)
 from spinney.runtime.scoring import decision_threshold, scoring_forest
 
 WITHOUT_JIT = bool(numba.config.DISABLE_JIT)
@@ -68,6 +76,16 @@ def by_votes(rng, n_sums, order, points, scale):
             return None if answer < 0 else int(answer)
 
         return ExitRule.by_count(order, points, answers), leave
+    if n_sums <= 6 and rng.integers(2):
+        answers = [
+            rng.integers(-1, n_sums, n_ranks(m, n_sums)) for m in points.tolist()
+        ]
+
+        def leave_by_all(k, sums):
+            answer = int(answers[k][rank(sums)])
+            return None if answer < 0 else answer
+
+        return ExitRule.by_all_counts(order, points, answers), leave_by_all
     limits = rng.integers(-1, n_trees // 2 + 1, size=shape)
 
     def leave_ahead(k, sums):
@@ -76,6 +94,12 @@ def by_votes(rng, n_sums, order, points, scale):
         return best if second <= limits[k, int(sums[best])] else None
 
     return ExitRule.by_lead(order, points, limits), leave_ahead
+
+
+def rank(counts):
+    """Return the number of counts that come before these, one after another."""
+    ends = np.cumsum(np.asarray(counts, dtype=int))[:-1]
+    return sum(comb(int(end) + v, v + 1) for v, end in enumerate(ends))
 
 
 def made(forest, voting, seed):
@@ -267,7 +291,9 @@ def test_before_the_first_tree_all_rows_may_leave_at_once():
     assert engine.predictor()(X[0]) == forest.classes[0]
 
 
-@pytest.mark.parametrize("kind", ["between", "by_count", "by_margin", "by_lead"])
+@pytest.mark.parametrize(
+    "kind", ["between", "by_count", "by_margin", "by_lead", "by_all_counts"]
+)
 def test_a_rule_in_plain_arrays_says_what_the_kernels_say(kind):
     n_outputs = 2 if kind in ("between", "by_count") else 3
     forest = strategies.random_forest(
@@ -287,19 +313,64 @@ def test_a_rule_in_plain_arrays_says_what_the_kernels_say(kind):
         "by_lead": lambda: ExitRule.by_lead(
             order, points, rng.integers(-1, 3, size=(3, 12))
         ),
+        "by_all_counts": lambda: ExitRule.by_all_counts(
+            order, points, [rng.integers(-1, 3, n_ranks(m, 3)) for m in points.tolist()]
+        ),
     }[kind]()
     each = scoring_forest(forest, "hard").engine.scores(X).reshape(300, 11, -1)
 
     def add(start, end, rows, totals):
         totals += each[rows][:, order[start:end]].sum(axis=1)
 
-    classes, n_evaluated, left, _ = rule.follow(np.zeros((300, each.shape[2])), add)
-    expected = EarlyExitEngine(forest, rule).evaluate(X)
+    sums = np.full((300, each.shape[2]), -1.0)
+    start = np.zeros_like(sums)
+    classes, n_evaluated, left, _ = rule.follow(start, add, sums)
+    engine = EarlyExitEngine(forest, rule)
+    expected = engine.evaluate(X)
+    with_sums = engine.evaluate_with_sums(X)
+    assert np.array_equal(with_sums[0], expected[0])
+    assert np.array_equal(with_sums[1], expected[1])
+    evaluated = np.argsort(order) < n_evaluated[:, None]
+    assert np.array_equal(with_sums[2], (each * evaluated[:, :, None]).sum(axis=1))
+    assert np.array_equal(sums[n_evaluated < 11], with_sums[2][n_evaluated < 11])
+    few = engine.evaluate_with_sums(X[:5])
+    assert all(np.array_equal(a, b[:5]) for a, b in zip(few, with_sums, strict=True))
     assert np.array_equal(n_evaluated, expected[1])
     early = n_evaluated < 11
     assert np.array_equal(classes[early], expected[0][early])
     assert np.array_equal(left, np.flatnonzero(~early))
     assert early.sum() > 0
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 6])
+@pytest.mark.parametrize("n_votes", [0, 1, 2, 7])
+def test_counts_are_numbered_without_a_gap(n_votes, n_classes):
+    counts = counts_of_ranks(n_votes, n_classes)
+    assert len(counts) == n_ranks(n_votes, n_classes)
+    assert (counts.sum(axis=1) == n_votes).all()
+    assert np.array_equal(ranks_of_counts(counts), np.arange(len(counts)))
+    assert [rank(each) for each in counts] == list(range(len(counts)))
+    rng = np.random.default_rng(0)
+    answers = [rng.integers(-1, n_classes, len(counts)), np.full(3, -1)]
+    table = packed(answers)
+    assert np.array_equal(unpacked(table[0], np.arange(len(counts))), answers[0])
+    assert (unpacked(table[1], np.arange(8)) == -1).all()
+
+
+def test_tables_of_all_counts_that_kernels_could_not_follow_are_refused():
+    forest = strategies.random_forest(1, n_trees=5, task="vote", n_outputs=3)
+    order, full = np.arange(5), [np.zeros(n_ranks(m, 3)) for m in (2, 4)]
+    EarlyExitEngine(forest, ExitRule.by_all_counts(order, [2, 4], full))
+    for answers, words in (
+        ([full[0], full[0]], "all that votes can come to"),
+        ([full[0] + 3, full[1]], "answers must be classes"),
+        ([full[0]], "a table of answers for each exit point"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            EarlyExitEngine(forest, ExitRule.by_all_counts(order, [2, 4], answers))
+    two = strategies.random_forest(1, n_trees=5, task="vote", n_outputs=2)
+    with pytest.raises(ValueError, match="no rule for a forest of 5 trees"):
+        EarlyExitEngine(two, ExitRule.by_all_counts(order, [2], full[:1]))
 
 
 def sums_that_round(rng, dtype):

@@ -47,7 +47,9 @@ def evaluate_early(forest, X):
         rows = forest.engine.rows(X)
         engine.evaluate(rows)
         engine.evaluate(rows[:2])
+        engine.evaluate_with_sums(rows)
         engine.predictor()(X[0])
+        engine.probability_predictor(*[lambda *_: 0] * 3)(X[0])
 
 
 for use in engine_uses().values():

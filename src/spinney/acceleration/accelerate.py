@@ -232,8 +232,11 @@ def accelerate(
     show(0.85)
     if chosen is not None:
         chosen = selection.promised(chosen, must_be_faster)
+    classifier = selection.result(chosen)
+    if chosen is not None:
+        classifier.fit_probabilities(X)
     show(1.0)
-    return selection.result(chosen)
+    return classifier
 
 
 def _trained(model: Any, decision_threshold: float | None) -> Any:

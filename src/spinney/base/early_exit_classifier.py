@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from spinney.base.comparison import Comparison
+from spinney.base.early_probabilities import EarlyProbabilities
 from spinney.base.estimator import EnsembleClassifier
+from spinney.base.parameters import check_choice
 from spinney.calibration.bounds import Certificate
 from spinney.calibration.class_changes import (
     ClassChange,
@@ -28,6 +30,7 @@ from spinney.calibration.ladder import (
 )
 from spinney.calibration.promise import Promise
 from spinney.calibration.row_splits import SHARES, RowParts
+from spinney.forest import Forest
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
 from spinney.runtime.row_predictors import row_as_table
@@ -77,25 +80,51 @@ class CountingClassifier(EnsembleClassifier, ABC):
         classes, n_evaluated = self._evaluate(self._rows(X))
         return self.classes_.take(classes), n_evaluated
 
-    def predictor(self) -> Callable[[NDArray[np.floating]], Any]:
+    def predict_proba(self, X: Any) -> NDArray[np.floating]:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_rows, n_classes)
+            In the order of `classes_`; they agree with what `predict` says. For rows
+            that all trees are evaluated for, those of the model itself. For rows that
+            leave early, the mean that the model gave to calibration rows that left at
+            the same exit point with the same answer and a similar partial score.
+        """
+        return self._probabilities(self._rows(X))
+
+    def predictor(self, kind: str = "label") -> Callable[[NDArray[np.floating]], Any]:
         """Return a thin callable that answers one row at a time, for serving.
+
+        Parameters
+        ----------
+        kind : {"label", "proba"}, default="label"
+            What it returns: the label, or the probabilities of the classes as
+            `predict_proba` has them.
 
         Returns
         -------
         predictor : callable
             ``predictor(row)`` takes a one-dimensional array of `n_features_in_`
             numbers, float32 or the type that the model compares in, and returns the
-            label. Nothing beyond type and length is checked, which makes it fast. A
-            sequence with texts for categories, a dict by the names of the columns, and
-            a data frame of one row are taken, too; for a pipeline that was fitted on a
-            data frame, a row of any of these kinds becomes one.
+            label or the probabilities. Nothing beyond type and length is checked, which
+            makes it fast. A sequence with texts for categories, a dict by the names of
+            the columns, and a data frame of one row are taken, too; for a pipeline that
+            was fitted on a data frame, a row of any of these kinds becomes one.
         """
         check_is_fitted(self)
+        check_choice("kind", kind, ("label", "proba"))
         if self.forest_ is None or self.has_preprocessing:
             names = getattr(self, "feature_names_in_", None)
             width = int(self.n_features_in_)
-            return lambda row: self.predict(row_as_table(row, width, names))[0]
-        return self._row_predictor()
+            answer = self.predict if kind == "label" else self.predict_proba
+            return lambda row: answer(row_as_table(row, width, names))[0]
+        return self._row_predictor() if kind == "label" else self._row_probabilities()
 
     def at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
         """Yield copies that are fitted to rows, each to a bound of its own.
@@ -149,6 +178,16 @@ class CountingClassifier(EnsembleClassifier, ABC):
     def _evaluate(self, rows: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
         """Return class indices and numbers of trees, for converted rows."""
 
+    def _probabilities(self, rows: Any) -> NDArray[np.floating]:
+        """Return the probabilities of converted rows: those of all trees."""
+        forest: Forest = self.forest_
+        return forest.probabilities(forest.engine.raw(rows, self.n_jobs))
+
+    def _row_probabilities(self) -> Callable[[Any], NDArray[np.floating]]:
+        """Return what gives the probabilities of one row at a time, likewise."""
+        found: Callable[[Any], NDArray[np.floating]] = self.forest_.predictor("proba")
+        return found
+
     @abstractmethod
     def _row_predictor(self) -> Callable[[NDArray[np.floating]], Any]:
         """Return what answers one row at a time, for a model without preprocessing."""
@@ -160,7 +199,7 @@ class CountingClassifier(EnsembleClassifier, ABC):
         return f"{parameters}\n{self.acceleration_}"
 
 
-class EarlyExitClassifier(CountingClassifier):
+class EarlyExitClassifier(EarlyProbabilities, CountingClassifier):
     """Base of the classifiers that execute an exit rule."""
 
     confidence: float | None
@@ -253,6 +292,7 @@ class EarlyExitClassifier(CountingClassifier):
         A subclass sets the attributes that are its own.
         """
         self._engine = self._engine_for(fitted.rule, last)
+        self._exit_probabilities = None
         self.rule_ = fitted.rule
         self.order_ = fitted.rule.order
         self.exit_points_ = fitted.rule.exit_points

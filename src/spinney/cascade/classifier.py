@@ -247,6 +247,7 @@ array-like, default="qwyc"
         )
         self._adopt(fitted)
         self._measure_on(fresh)
+        self._learn_probabilities(rows)
         return self
 
     def _measure_on(self, fresh: NDArray[np.floating]) -> None:
@@ -405,9 +406,10 @@ array-like, default="qwyc"
         msg = (
             f"With early_exit={self.early_exit!r}, rows that are decided early have no "
             "score: they left before it was known, and a rank or an area under a curve "
-            "made of partial scores would be wrong. Use early_exit='negative', which "
-            "scores every row that is not rejected in full, or the decision_function "
-            "of forest_, which evaluates all trees."
+            "made of partial scores would be wrong. Use predict_proba, which gives "
+            "them a mean of calibration rows, early_exit='negative', which scores "
+            "every row that is not rejected in full, or the decision_function of "
+            "forest_, which evaluates all trees."
         )
         raise AttributeError(msg)
 
@@ -485,7 +487,7 @@ array-like, default="qwyc"
             "expected_trees": self.expected_trees_,
             "promise": promise_to_setting(self.promise_),
         }
-        return settings, arrays | rule_arrays
+        return settings, arrays | rule_arrays | self._probabilities_to_arrays()
 
     @classmethod
     def __spinney_load__(cls, settings: Settings, arrays: Arrays) -> Self:
@@ -501,6 +503,7 @@ array-like, default="qwyc"
         classifier.certificate_ = take_certificate(settings)
         classifier.promise_ = take_promise(settings)
         classifier.class_changes_ = ()
+        classifier._take_probabilities(arrays)
         return classifier
 
 

@@ -17,6 +17,7 @@ from spinney.report.figures_stopping import (
     trees_word,
 )
 from spinney.report.figures_sweep import figure_of_sweep, slider_of
+from spinney.report.page_probabilities import section_of_probabilities
 
 TITLES = {
     "sequential": "Votes stopped early",
@@ -42,6 +43,8 @@ def page_of_stopping(report: Mapping[str, Any], facts: list[tuple[str, str]]) ->
     if report["kind"] != "all trees":
         sections += [_work(report), _levels(report)]
         sections.append(_classes(report))
+        if report.get("probabilities"):
+            sections.append(section_of_probabilities(report))
     if report["acceleration"]:
         sections.append(_comparison(report["acceleration"]))
     return Page(

@@ -16,6 +16,7 @@ from spinney.report.classifiers import (
     thresholds,
 )
 from spinney.report.histograms import of_counts, of_numbers
+from spinney.report.probabilities import collect_probabilities
 from spinney.report.sweep import sweep_levels
 from spinney.report.timing import measure_times
 
@@ -76,6 +77,9 @@ def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
         "error": None
         if y is None
         else {"early": np.mean(labels != y), "full": np.mean(own != y)},
+        "probabilities": None
+        if _kind(classifier) == "all trees"
+        else collect_probabilities(classifier, X, y),
         "microseconds": measure_times(classifier, X),
         "certificate": None if certificate is None else asdict(certificate),
         "promise": None if promise is None else asdict(promise),

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from spinney.forest import Forest
 from spinney.forest.blocks import BlockedRows
 from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
-from spinney.runtime.choice import either
+from spinney.runtime.choice import Kernels, either
 from spinney.runtime.engine import (
     Engine,
     in_threads,
@@ -36,10 +36,12 @@ from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.row_kernels import (
     ExitArguments,
     early_class_of_row,
+    early_sums_of_row,
     settle_rows,
 )
 from spinney.runtime.row_predictors import (
     Arguments,
+    EarlyProbabilityPredictor,
     EncodingPredictor,
     Prepared,
     RowPredictor,
@@ -184,20 +186,60 @@ class EarlyExitEngine:
         n_evaluated : ndarray of shape (n_rows,), dtype=int32
             Number of trees, or of members called.
         """
-        ensemble = self.ensemble
         if isinstance(rows, BlockedRows):
             parts = [self.evaluate(block, n_jobs) for block in rows.blocks()]
-            return (
-                np.concatenate([part[0] for part in parts]),
-                np.concatenate([part[1] for part in parts]),
-            )
+            classes, n_evaluated = map(np.concatenate, zip(*parts, strict=True))
+            return classes, n_evaluated
+        return self._evaluate(rows, n_jobs, None)
+
+    def evaluate_with_sums(
+        self, rows: Any, n_jobs: int | None = None
+    ) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.float64]]:
+        """Answer rows as `evaluate` does, and return the sums with which they left.
+
+        Parameters
+        ----------
+        rows, n_jobs
+            As for `evaluate`.
+
+        Returns
+        -------
+        classes, n_evaluated
+            As of `evaluate`.
+        sums : ndarray of shape (n_rows, n_sums)
+            What the trees evaluated for a row add up to: one sum for two classes, else
+            one per class. For rows that stay to the end, all of them, in the order of
+            the rule; NaN with a rule by bins.
+        """
+        if isinstance(rows, BlockedRows):
+            parts = [self.evaluate_with_sums(block, n_jobs) for block in rows.blocks()]
+            classes, n_evaluated, sums = map(np.concatenate, zip(*parts, strict=True))
+            return classes, n_evaluated, sums
+        sums = np.full((_n_rows(rows), self._n_sums), np.nan)
+        classes, n_evaluated = self._evaluate(rows, n_jobs, sums)
+        return classes, n_evaluated, sums
+
+    @property
+    def _n_sums(self) -> int:
+        """How many sums a rule sees."""
+        classes = self.ensemble.classes
+        assert classes is not None
+        return 1 if len(classes) <= 2 else len(classes)
+
+    def _evaluate(
+        self, rows: Any, n_jobs: int | None, sums: NDArray[np.float64] | None
+    ) -> Answers:
+        """Answer rows; write the sums with which they leave, if they are wanted."""
+        ensemble = self.ensemble
         if self.rule.at_once:
             n_rows = _n_rows(rows)
+            if sums is not None:
+                sums[:] = 0.0
             return np.zeros(n_rows, dtype=np.intp), np.zeros(n_rows, dtype=np.int32)
         if not isinstance(ensemble, Forest):
-            return self._evaluate_called(ensemble, rows)
+            return self._evaluate_called(ensemble, rows, sums)
         if self.rule.kind == BY_BIN:
-            classes, n_evaluated = self._evaluate_by_bin(rows, n_jobs)
+            classes, n_evaluated = self._evaluate_by_bin(rows, n_jobs, sums)
         else:
             whole = self._scoring.engine
             few = len(rows) < MIN_BLOCK_ROWS
@@ -206,8 +248,8 @@ class EarlyExitEngine:
                     "early exit few rows" if few else "early exit batches", rows.dtype
                 ),
                 whole.plain_seconds(len(rows)),
-                lambda: self._in_shares(self._evaluate_share, rows, n_jobs),
-                lambda: self._in_shares(self._evaluate_plainly, rows, n_jobs),
+                lambda: self._in_shares(self._evaluate_share, rows, n_jobs, sums),
+                lambda: self._in_shares(self._evaluate_plainly, rows, n_jobs, sums),
             )
         if classes.min(initial=0) < 0:
             close = np.flatnonzero(classes < 0)
@@ -220,15 +262,18 @@ class EarlyExitEngine:
         evaluate_share: Callable[..., None],
         rows: NDArray[np.floating],
         n_jobs: int | None,
+        sums: NDArray[np.float64] | None,
     ) -> Answers:
         """Answer rows in threads; class -1 where the sums are too close to call."""
         rows = read_only(rows)
         classes = np.empty(len(rows), dtype=np.intp)
         n_evaluated = np.empty(len(rows), dtype=np.int32)
+        if sums is None:
+            sums = np.empty((0, len(self._start)))
 
         def evaluate(start: int, end: int) -> None:
             share = slice(start, end)
-            evaluate_share(rows[share], classes[share], n_evaluated[share])
+            evaluate_share(rows[share], classes[share], n_evaluated[share], sums[share])
 
         in_threads(evaluate, len(rows), threads_for(len(rows), n_jobs))
         return classes, n_evaluated
@@ -238,6 +283,7 @@ class EarlyExitEngine:
         rows: NDArray[np.floating],
         classes: NDArray[np.intp],
         n_evaluated: NDArray[np.int32],
+        sums: NDArray[np.float64],
     ) -> None:
         """Answer the rows of one thread, by the plain engine."""
         rule = self.rule
@@ -253,10 +299,13 @@ class EarlyExitEngine:
             trees.add(some, table, totals, start, end)
 
         totals = np.tile(self._start, (len(rows), 1))
-        classes[:], n_evaluated[:], left, totals = rule.follow(totals, add)
+        kept = sums if len(sums) else None
+        classes[:], n_evaluated[:], left, totals = rule.follow(totals, add, kept)
         if len(left):
             last = int(rule.exit_points[-1]) if len(rule.exit_points) else 0
             add(last, rule.n_trees, left, totals)
+            if kept is not None:
+                kept[left] = totals
             classes[left] = final_answers(totals, *self._ends)
 
     def _evaluate_share(
@@ -264,6 +313,7 @@ class EarlyExitEngine:
         rows: NDArray[np.floating],
         classes: NDArray[np.intp],
         n_evaluated: NDArray[np.int32],
+        sums: NDArray[np.float64],
     ) -> None:
         """Answer the rows of one thread, by kernels."""
         dtype = rows.dtype.type
@@ -289,6 +339,7 @@ class EarlyExitEngine:
                 index,
                 classes,
                 n_evaluated,
+                sums,
             )
         if by_row is not None and n_left > 0:
             settle_rows(
@@ -300,6 +351,7 @@ class EarlyExitEngine:
                 index[:n_left],
                 classes,
                 n_evaluated,
+                sums,
             )
 
     def _stages_for(self, dtype: type[np.floating]) -> Stages:
@@ -328,7 +380,10 @@ class EarlyExitEngine:
         return [Engine(scoring.take(np.arange(*pair))) for pair in pairwise(ends)]
 
     def _evaluate_by_bin(
-        self, rows: NDArray[np.floating], n_jobs: int | None
+        self,
+        rows: NDArray[np.floating],
+        n_jobs: int | None,
+        sums: NDArray[np.float64] | None,
     ) -> Answers:
         """Answer rows stage by stage; class -1 for those that stay to the end."""
         with self._lock:
@@ -347,9 +402,11 @@ class EarlyExitEngine:
             totals += self._bin_stages[number[end]].raw(rows[index], n_jobs)
 
         totals = np.tile(self._start, (len(rows), 1))
-        return self.rule.follow(totals, add)[:2]
+        return self.rule.follow(totals, add, sums)[:2]
 
-    def _evaluate_called(self, ensemble: CalledEnsemble, rows: Any) -> Answers:
+    def _evaluate_called(
+        self, ensemble: CalledEnsemble, rows: Any, sums: NDArray[np.float64] | None
+    ) -> Answers:
         """Answer rows, calling members for undecided rows only."""
         rule = self.rule
 
@@ -365,10 +422,12 @@ class EarlyExitEngine:
 
         totals = ensemble.start(_n_rows(rows))
         n_rows = len(totals)
-        classes, n_evaluated, left, totals = rule.follow(totals, add)
+        classes, n_evaluated, left, totals = rule.follow(totals, add, sums)
         if len(left):
             last = int(rule.exit_points[-1]) if len(rule.exit_points) else 0
             add(last, rule.n_trees, left, totals)
+            if sums is not None:
+                sums[left] = totals
             some = ensemble.take(rows, left)
             classes[left] = ensemble.decide(rule.voting, some, totals)
         return classes, n_evaluated
@@ -401,11 +460,11 @@ class EarlyExitEngine:
             Takes a one-dimensional array of numbers, float32 or the type that the
             original library compares in, and returns the label.
         """
-        forest, rule = self.ensemble, self.rule
+        forest = self.ensemble
         assert isinstance(forest, Forest)
         if forest.encoder is not None:
             encoding = forest.engine.encoding
-            plain = EarlyExitEngine(encoding.plain, rule)
+            plain = EarlyExitEngine(encoding.plain, self.rule)
             return EncodingPredictor(encoding.row, plain.predictor())
         labels = list(forest.classes_)  # type: ignore[arg-type]
 
@@ -413,20 +472,70 @@ class EarlyExitEngine:
             rows = forest.engine.rows(X)
             return labels[int(self.evaluate(rows)[0][0])]
 
-        whole = self._scoring.engine
+        return RowPredictor(
+            forest,
+            early_class_of_row,
+            self._kernels("early exit single rows", forest),
+            self._prepare_single_rows,
+            answer,
+        )
 
-        def prepare() -> Prepared:
-            if rule.kind == BY_BIN or rule.at_once:
-                return {}, None
-            by_row, widen = whole.arguments_of_single_rows()
-            arguments: Arguments = {
-                dtype: (*of_rows, *self._exit_arguments, self._start)
-                for dtype, of_rows in by_row.items()
-            }
-            return arguments, widen
+    def probability_predictor(
+        self,
+        lookup: Callable[[int, int, NDArray[np.float64]], NDArray[np.floating]],
+        at_the_end: Callable[[Any, int], NDArray[np.floating]],
+        answer: Callable[[Any], NDArray[np.floating]],
+    ) -> EarlyProbabilityPredictor | EncodingPredictor:
+        """Return a thin callable that returns the probabilities of one row.
 
-        kernels = whole.kernels("early exit single rows", np.dtype(forest.input_dtype))
-        return RowPredictor(forest, early_class_of_row, kernels, prepare, answer)
+        Parameters
+        ----------
+        lookup : callable
+            Returns the probabilities of a row that left early: takes a class index, a
+            number of trees and the sums with which it left.
+        at_the_end : callable
+            Returns those of a row that stayed to the end: takes the row and its class
+            index, -1 if it is too close to call.
+        answer : callable
+            Returns the probabilities of a table of one row, for all rows that the
+            kernel does not take.
+
+        Notes
+        -----
+        Where a forest takes encoded rows, so do `at_the_end` and `answer`.
+        """
+        forest = self.ensemble
+        assert isinstance(forest, Forest)
+        if forest.encoder is not None:
+            encoding = forest.engine.encoding
+            plain = EarlyExitEngine(encoding.plain, self.rule)
+            predict = plain.probability_predictor(lookup, at_the_end, answer)
+            return EncodingPredictor(encoding.row, predict)
+        return EarlyProbabilityPredictor(
+            forest,
+            self._n_sums,
+            early_sums_of_row,
+            self._kernels("early exit probabilities of single rows", forest),
+            self._prepare_single_rows,
+            lookup,
+            at_the_end,
+            answer,
+        )
+
+    def _kernels(self, what: str, forest: Forest) -> Kernels:
+        """Return which kernels something needs with rows as the forest takes them."""
+        return self._scoring.engine.kernels(what, np.dtype(forest.input_dtype))
+
+    def _prepare_single_rows(self) -> Prepared:
+        """Return what these kernels are called with, and what widens rows for them."""
+        if self.rule.kind == BY_BIN or self.rule.at_once:
+            return {}, None
+        by_row, widen = self._scoring.engine.arguments_of_single_rows()
+        arguments: Arguments = {
+            dtype: (*of_rows, *self._exit_arguments, self._start)
+            for dtype, of_rows in by_row.items()
+        }
+        return arguments, widen
 
 
 def _n_rows(rows: Any) -> int:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 # Two bounds on a sum; a table by the number of votes; a bound on the lead of the best
-# class; a table by the votes of the two best; bins of scores, which no kernel knows.
-BETWEEN, BY_COUNT, BY_MARGIN, BY_LEAD, BY_BIN = 0, 1, 2, 3, 4
+# class; a table by the votes of the two best; bins of scores, which no kernel knows; a
+# table by the votes of all classes.
+BETWEEN, BY_COUNT, BY_MARGIN, BY_LEAD, BY_BIN, BY_ALL_COUNTS = 0, 1, 2, 3, 4, 5
+
+# A table by the votes of all classes holds eight answers of four bits in each number;
+# this one is for rows that stay.
+STAYS = 15
 
 # What a rule says of a row that does not leave: it stays until the next exit point, or
 # it stays to the end whatever comes.

@@ -9,7 +9,7 @@ and engines are made from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -18,8 +18,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spinney.errors import InvalidArgumentError
+from spinney.runtime.count_tables import (
+    PER_WORD,
+    n_ranks,
+    packed,
+    ranks_of_counts,
+    unpacked,
+)
 from spinney.runtime.exit_kinds import (
     BETWEEN,
+    BY_ALL_COUNTS,
     BY_BIN,
     BY_COUNT,
     BY_LEAD,
@@ -33,6 +41,8 @@ from spinney.runtime.score_bins import ScoreBins
 Numbers = NDArray[np.float64]
 
 VOTINGS = ("hard", "soft")
+# An answer of four bits is one of so many classes, or to stay.
+MOST_CLASSES = 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +64,7 @@ class ExitRule:
         the last tree, which is none of them.
     bounds : ndarray of shape (2, n_exit_points), dtype=float64
         Bounds on sums, where sums decide.
-    table : ndarray of shape (n_exit_points, n_counts), dtype=int32
+    table : ndarray of shape (n_exit_points, n_entries), dtype=int32
         Answers or limits by the number of votes, where votes decide.
     bins : ScoreBins or None
         What bins of scores decide, where they do.
@@ -157,6 +167,25 @@ class ExitRule:
         return cls._made(BY_LEAD, "hard", order, exit_points, table=limits)
 
     @classmethod
+    def by_all_counts(
+        cls, order: ArrayLike, exit_points: ArrayLike, answers: Sequence[ArrayLike]
+    ) -> ExitRule:
+        """Leave as a table says for the votes of all classes.
+
+        Parameters
+        ----------
+        order, exit_points : array-like
+            As above.
+        answers : sequence of array-like of int
+            For each exit point the class for every rank of counts, as
+            `spinney.runtime.count_tables` numbers them; -1 to stay. There may be up to
+            15 classes.
+        """
+        return cls._made(
+            BY_ALL_COUNTS, "hard", order, exit_points, table=packed(answers)
+        )
+
+    @classmethod
     def by_bin(
         cls, order: ArrayLike, exit_points: ArrayLike, bins: ScoreBins
     ) -> ExitRule:
@@ -256,6 +285,8 @@ class ExitRule:
             return np.where(totals[:, 0] < lower, 0, above)
         if self.kind == BY_COUNT:
             return self.table[k, totals[:, 0].astype(np.int64)].astype(np.int64)
+        if self.kind == BY_ALL_COUNTS:
+            return unpacked(self.table[k], ranks_of_counts(totals.astype(np.int64)))
         winner, most, next_most = leading_class(totals)
         if self.kind == BY_MARGIN:
             leaves = most - next_most > self.bounds[0, k]
@@ -267,6 +298,7 @@ class ExitRule:
         self,
         totals: Numbers,
         add: Callable[[int, int, NDArray[np.int64], Numbers], None],
+        sums: Numbers | None = None,
     ) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.int64], Numbers]:
         """Let rows leave at the exit points, while a caller adds up what trees say.
 
@@ -280,6 +312,8 @@ class ExitRule:
         add : callable
             ``add(start, end, rows, totals)`` adds what the trees ``order[start:end]``
             say about some of the rows, given by their indices, to their sums.
+        sums : ndarray of shape (n_rows, n_sums), optional
+            Overwritten with the sums with which rows leave.
 
         Returns
         -------
@@ -304,6 +338,8 @@ class ExitRule:
             leaves = may_leave & (answers >= 0)
             classes[left[leaves]] = answers[leaves]
             n_evaluated[left[leaves]] = end
+            if sums is not None:
+                sums[left[leaves]] = totals[leaves]
             may_leave &= answers != TO_THE_END
             if leaves.any():
                 stays = ~leaves
@@ -324,7 +360,7 @@ class ExitRule:
             How many sums there are for a row.
         """
         check_order(self.order, n_trees)
-        problem = self._problem(n_trees)
+        problem = self._problem(n_trees, n_sums)
         one_sum = self.kind in (BETWEEN, BY_COUNT, BY_BIN)
         if problem is None and one_sum != (n_sums == 1):
             problem = f"it must be made for {n_sums} sums"
@@ -332,7 +368,7 @@ class ExitRule:
             msg = f"This is no rule for a forest of {n_trees} trees: {problem}."
             raise InvalidArgumentError(msg)
 
-    def _problem(self, n_trees: int) -> str | None:
+    def _problem(self, n_trees: int, n_sums: int) -> str | None:
         """Return what is wrong with the parts of this rule, None if nothing is."""
         points, table = self.exit_points, self.table
         n_points = len(points)
@@ -347,12 +383,31 @@ class ExitRule:
         elif self.kind == BY_BIN:
             if self.bins is None or not self.bins.fit_together(n_points):
                 return "its bins do not fit together"
-        elif self.kind not in (BY_COUNT, BY_LEAD) or self.voting != "hard":
+        elif (
+            self.kind not in (BY_COUNT, BY_LEAD, BY_ALL_COUNTS) or self.voting != "hard"
+        ):
             return "a rule by votes needs votes to be counted"
+        elif self.kind == BY_ALL_COUNTS:
+            return self._problem_of_count_tables(n_sums)
         elif table.ndim != 2 or len(table) != n_points or table.shape[1] <= n_trees:
             return "there must be an entry for each exit point and each number of votes"
         elif self.kind == BY_COUNT and ((table < -1) | (table > 1)).any():
             return "answers must be -1, 0 or 1"
+        return None
+
+    def _problem_of_count_tables(self, n_sums: int) -> str | None:
+        """Return what is wrong with tables by the votes of all classes."""
+        table, points = self.table, self.exit_points
+        if not 1 < n_sums <= MOST_CLASSES:
+            return f"a rule by all votes is for up to {MOST_CLASSES} classes"
+        if table.ndim != 2 or len(table) != len(points):
+            return "there must be a table of answers for each exit point"
+        width = PER_WORD * table.shape[1]
+        for k, point in enumerate(points.tolist()):
+            if n_ranks(point, n_sums) > width:
+                return "there must be an answer for all that votes can come to"
+            if unpacked(table[k], np.arange(width)).max() >= n_sums:
+                return "answers must be classes"
         return None
 
 

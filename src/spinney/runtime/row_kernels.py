@@ -11,7 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.exit_kinds import BETWEEN, BY_COUNT, BY_MARGIN
+from spinney.runtime.exit_kinds import (
+    BETWEEN,
+    BY_ALL_COUNTS,
+    BY_COUNT,
+    BY_MARGIN,
+    STAYS,
+)
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.loading import load_row
 
@@ -40,9 +46,9 @@ class ExitArguments(NamedTuple):
     """What the kernels need to know of an exit rule; splatted, too."""
 
     exit_points: NDArray[np.int64]  # numbers of trees after which a row may leave
-    kind: int  # how the sums of a row decide: one of the four below
+    kind: int  # how the sums of a row decide: see `exit_kinds`
     bounds: NDArray[np.float64]  # (2, n_exit_points), where sums decide
-    stops: NDArray[np.int32]  # (n_exit_points, n_counts), where votes decide
+    stops: NDArray[np.int32]  # (n_exit_points, n_entries), where votes decide
     decision_threshold: float  # one output: the smallest sum of the second class
     tolerance: float  # sums closer than this are left open; 0 if sums are exact
 
@@ -235,12 +241,32 @@ def _side(total, lower, upper):
 
 
 @kernel
+def _answer_by_all_counts(k, totals, r, stops):
+    """Return the answer in the table for the votes of all classes, -1 to stay.
+
+    See `ExitRule.by_all_counts` for the rank of counts among all that there can be.
+    """
+    rank = 0
+    n_cast = 0
+    for v in range(totals.shape[1] - 1):
+        n_cast += np.int64(totals[r, v])
+        term = n_cast  # becomes the binomial coefficient (n_cast + v over v + 1)
+        for j in range(1, v + 1):
+            term = term * (n_cast + j) // (j + 1)
+        rank += term
+    answer = (np.int64(stops[k, rank >> 3]) >> (4 * (rank & 7))) & 15
+    return answer if answer != STAYS else -1
+
+
+@kernel
 def _verdict(kind, k, totals, r, bounds, stops):
     """Return the class with which row `r` leaves at exit point `k`, -1 if it stays."""
     if kind == BETWEEN:
         return _side(totals[r, 0], bounds[0, k], bounds[1, k])
     if kind == BY_COUNT:
         return np.int64(stops[k, u(totals[r, 0])])
+    if kind == BY_ALL_COUNTS:
+        return _answer_by_all_counts(k, totals, r, stops)
     best = 0
     for v in range(1, totals.shape[1]):
         if totals[r, v] > totals[r, best]:
@@ -280,7 +306,7 @@ def _final_verdict(totals, r, decision_threshold, tolerance):
 
 @kernel
 def settle_block(
-    totals, row_index, kind, k, n_evaluated, bounds, stops, classes, counts
+    totals, row_index, kind, k, n_evaluated, bounds, stops, classes, counts, sums
 ):
     """Let the rows of a block leave that an exit point allows to.
 
@@ -302,6 +328,9 @@ def settle_block(
     classes, counts : ndarray, dtype=intp and int32
         Overwritten: the class of rows that leave, -1 for those that stay, and
         `n_evaluated`.
+    sums : ndarray of shape (n_all_rows, n_outputs) or (0, n_outputs), dtype=float64
+        Overwritten where the answers belong: the sums at this exit point. With no rows
+        nothing is written.
 
     Returns
     -------
@@ -312,6 +341,7 @@ def settle_block(
     # rows that leave are moved as well, to be overwritten by the next: that costs less
     # than a branch.
     n_left = u(0)
+    keeps_sums = sums.shape[0] > 0
     if kind == BETWEEN:
         lower, upper = bounds[0, k], bounds[1, k]
         for r in range(u(totals.shape[0])):
@@ -319,6 +349,8 @@ def settle_block(
             answer = _side(total, lower, upper)
             classes[u(at)] = answer
             counts[u(at)] = n_evaluated
+            if keeps_sums:
+                sums[u(at), u(0)] = total
             totals[n_left, u(0)] = total
             row_index[n_left] = at
             n_left += u(answer < 0)
@@ -329,6 +361,8 @@ def settle_block(
         classes[u(at)] = answer
         counts[u(at)] = n_evaluated
         for v in range(u(totals.shape[1])):
+            if keeps_sums:
+                sums[u(at), v] = totals[r, v]
             totals[n_left, v] = totals[r, v]
         row_index[n_left] = at
         n_left += u(answer < 0)
@@ -337,7 +371,7 @@ def settle_block(
 
 @kernel
 def finish_block(
-    totals, row_index, n_evaluated, decision_threshold, tolerance, classes, counts
+    totals, row_index, n_evaluated, decision_threshold, tolerance, classes, counts, sums
 ):
     """Answer the rows that all trees were evaluated for.
 
@@ -350,12 +384,16 @@ def finish_block(
     tolerance : float
         Sums that lie closer together than this (or to `decision_threshold`) are left
         open; 0 if sums are exact.
-    classes, counts
+    classes, counts, sums
         As for `settle_block`. The class is -1 where the sums are too close to call.
     """
+    keeps_sums = sums.shape[0] > 0
     for r in range(totals.shape[0]):
         classes[row_index[r]] = _final_verdict(totals, r, decision_threshold, tolerance)
         counts[row_index[r]] = n_evaluated
+        if keeps_sums:
+            for v in range(totals.shape[1]):
+                sums[row_index[r], v] = totals[r, v]
 
 
 @kernel
@@ -380,6 +418,7 @@ def settle_rows(
     row_index,
     classes,
     counts,
+    sums,
 ):
     """Evaluate a few rows of `X`, those at `row_index`, until each may leave.
 
@@ -398,9 +437,10 @@ def settle_rows(
         Number of the first exit point that the rows have not come to.
     totals : ndarray of shape (n_rows, n_outputs)
         Sums so far: of no trees, or of those before `first_exit`. Overwritten.
-    row_index, classes, counts
+    row_index, classes, counts, sums
         As for `settle_block`.
     """
+    keeps_sums = sums.shape[0] > 0
     used = np.empty(columns.shape[0] + 1, dtype=X.dtype)
     node = np.empty(8, dtype=np.uint64)
     threshold = link.view(X.dtype)
@@ -435,10 +475,13 @@ def settle_rows(
             answer = _final_verdict(totals, r, decision_threshold, tolerance)
         classes[row_index[r]] = answer
         counts[row_index[r]] = tree
+        if keeps_sums:
+            for v in range(totals.shape[1]):
+                sums[row_index[r], v] = totals[r, v]
 
 
 @kernel
-def early_class_of_row(
+def early_sums_of_row(
     row,
     columns,
     link,
@@ -455,8 +498,9 @@ def early_class_of_row(
     decision_threshold,
     tolerance,
     start,
+    sums,
 ):
-    """Return the class index for one row, evaluated until it may leave.
+    """Return class index and number of trees for one row, evaluated until it may leave.
 
     Parameters
     ----------
@@ -468,6 +512,8 @@ def early_class_of_row(
         `ExitArguments`.
     start : ndarray of shape (n_outputs,)
         Sums before the first tree.
+    sums : ndarray of shape (1, n_outputs) or (0, n_outputs), dtype=float64
+        Overwritten with the sums with which the row left, if there is room for them.
     """
     row_index = np.zeros(1, dtype=np.int64)
     classes = np.empty(1, dtype=np.intp)
@@ -493,5 +539,55 @@ def early_class_of_row(
         row_index,
         classes,
         counts,
+        sums,
     )
-    return np.int64(classes[0])
+    return np.int64(classes[0]), np.int64(counts[0])
+
+
+@kernel
+def early_class_of_row(
+    row,
+    columns,
+    link,
+    root,
+    child_shift,
+    column_mask,
+    max_depth,
+    table,
+    tree_output,
+    exit_points,
+    kind,
+    bounds,
+    stops,
+    decision_threshold,
+    tolerance,
+    start,
+):
+    """Return the class index for one row, evaluated until it may leave.
+
+    Parameters
+    ----------
+    row, columns, link, root, child_shift, column_mask, max_depth, table, tree_output
+        As for `early_sums_of_row`, and so all others.
+    exit_points, kind, bounds, stops, decision_threshold, tolerance, start
+        Likewise.
+    """
+    return early_sums_of_row(
+        row,
+        columns,
+        link,
+        root,
+        child_shift,
+        column_mask,
+        max_depth,
+        table,
+        tree_output,
+        exit_points,
+        kind,
+        bounds,
+        stops,
+        decision_threshold,
+        tolerance,
+        start,
+        np.empty((0, start.shape[0])),
+    )[0]

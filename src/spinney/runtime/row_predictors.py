@@ -271,6 +271,81 @@ class NumberPredictor(_ScorePredictor):
         return self._forest.answers(self._raw(row))[0]
 
 
+class EarlyProbabilityPredictor(_OneRow):
+    """Returns the probabilities of one row at a time, leaving early.
+
+    Parameters
+    ----------
+    forest : Forest
+        A classifier.
+    n_sums : int
+        How many sums an exit rule sees.
+    kernel : callable
+        Takes a row, arguments, and the sums to be written; returns a class index and
+        the number of trees.
+    kernels, prepare
+        As for `RowPredictor`.
+    lookup : callable
+        Returns the probabilities of a row that left early: takes the class index, the
+        number of trees and the sums.
+    at_the_end : callable
+        Returns those of a row that stayed to the end: takes the row and its class
+        index, -1 if it is too close to call.
+    answer : callable
+        Returns the probabilities of a table of one row, for all rows that the kernel
+        does not take.
+    """
+
+    def __init__(
+        self,
+        forest: Forest,
+        n_sums: int,
+        kernel: Callable[..., tuple[int, int]],
+        kernels: Kernels,
+        prepare: Callable[[], Prepared],
+        lookup: Callable[[int, int, NDArray[np.float64]], NDArray[np.floating]],
+        at_the_end: Callable[[Any, int], NDArray[np.floating]],
+        answer: Callable[[Any], NDArray[np.floating]],
+    ) -> None:
+        super().__init__(kernels, prepare)
+        self._forest = forest
+        self._n_trees = forest.n_trees
+        self._shape = (forest.n_features,)
+        self._sums = (1, n_sums)
+        self._kernel = kernel
+        self._lookup = lookup
+        self._at_the_end = at_the_end
+        self._answer = answer
+
+    def __call__(self, row: Any) -> Any:
+        """Return the probability of each class for one row.
+
+        Parameters
+        ----------
+        row : ndarray of shape (n_features,), sequence, dict or data frame
+            As for `RowPredictor`.
+        """
+        try:
+            arguments = self._arguments[row.dtype]
+        except (AttributeError, KeyError, TypeError):
+            if self._is_ready:
+                return self._checked(row)
+            return self._first(row, self)
+        if row.shape != self._shape:
+            return self._checked(row)
+        if not row.flags.carray:
+            row = row.copy()
+        wide = row if self._widen is None else self._widen(row)
+        sums = np.empty(self._sums)
+        winner, n_evaluated = self._kernel(wide, *arguments, sums)
+        if n_evaluated == self._n_trees:
+            return self._at_the_end(row, winner)
+        return self._lookup(winner, n_evaluated, sums[0])
+
+    def _checked(self, row: Any) -> Any:
+        return self._answer(one_row(row, self._forest))
+
+
 def one_row(row: Any, forest: Forest) -> Any:
     """Return a row as a table of one row, or say what is wrong with it.
 

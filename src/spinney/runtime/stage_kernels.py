@@ -158,6 +158,7 @@ def evaluate_stages(
     row_index,
     classes,
     counts,
+    sums,
 ):
     """Evaluate rows stage by stage, and let them leave in between.
 
@@ -181,6 +182,8 @@ def evaluate_stages(
     counts : ndarray of shape (n_rows,), dtype=int32
         Overwritten with the answers of rows that have left, and the number of trees
         that were evaluated for them.
+    sums : ndarray of shape (n_rows, n_outputs) or (0, n_outputs), dtype=float64
+        Overwritten with the sums with which rows left, if there is room for them.
 
     Returns
     -------
@@ -219,6 +222,7 @@ def evaluate_stages(
                 stops,
                 classes,
                 counts,
+                sums,
             )
             if n_left == 0:
                 return n_stages, 0
@@ -231,5 +235,6 @@ def evaluate_stages(
         tolerance,
         classes,
         counts,
+        sums,
     )
     return n_stages, 0

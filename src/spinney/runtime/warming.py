@@ -32,6 +32,11 @@ def _small_forest(input_dtype: str, sum_dtype: str) -> Forest:
     )
 
 
+def _nothing(*_: object) -> NDArray[np.float64]:
+    """Return no probabilities: nobody looks at them."""
+    return np.empty(0)
+
+
 def engine_uses() -> dict[str, Callable[[], object]]:
     """Return uses of every kernel of the engines, by name.
 
@@ -65,6 +70,9 @@ def engine_uses() -> dict[str, Callable[[], object]]:
             uses[f"{name}, batches"] = partial(early.evaluate, read_only)
             uses[f"{name}, small batches"] = partial(early.evaluate, read_only[:2])
             uses[f"{name}, single rows"] = partial(_answer_row, early, rows[0])
+            uses[f"{name}, probabilities of single rows"] = partial(
+                _probabilities_of_row, early, rows[0]
+            )
     return uses
 
 
@@ -76,3 +84,8 @@ def _answer_row(thing: Forest | EarlyExitEngine, row: NDArray[np.floating]) -> o
 def _score_row(forest: Forest, row: NDArray[np.floating]) -> object:
     """Add up the trees for one row."""
     return forest.predictor(kind="proba")(row)
+
+
+def _probabilities_of_row(engine: EarlyExitEngine, row: NDArray[np.floating]) -> object:
+    """Find the probabilities of one row, likewise."""
+    return engine.probability_predictor(_nothing, _nothing, _nothing)(row)

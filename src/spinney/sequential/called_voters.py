@@ -232,6 +232,30 @@ class CalledVoters:
             classes[close] = self.full_classes(voting, self.take(rows, close))
         return classes
 
+    def probabilities(
+        self, voting: str, totals: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the share of each class in the sums of all voters.
+
+        Parameters
+        ----------
+        voting : {"hard", "soft"}
+            What was added up.
+        totals : ndarray of shape (n_rows, n_sums)
+            The sums.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_rows, n_classes)
+            Shares of the votes, or (weighted) means of probabilities.
+        """
+        if len(self.classes) == 1:
+            return np.ones((len(totals), 1))
+        if self.n_sums > 1:
+            return totals / self.n_voters
+        second = totals if voting == "hard" else totals + self.n_voters / 2
+        return np.column_stack([self.n_voters - second, second]) / self.n_voters
+
     @property
     def _tolerance(self) -> float:
         """More than the sum of one class can differ by from that of the model.

@@ -231,6 +231,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         else:
             fitted = self._risk_controlled(rows, order, votes, bound, rng)
         self._adopt(fitted)
+        self._learn_probabilities(rows)
         return self
 
     def _promise_without_rows(self, votes: Any) -> Promise | None:
@@ -483,6 +484,20 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         classes = self._voters.full_classes(voting, self._rows(X), self.n_jobs)
         return self.classes_[classes]
 
+    def _own_probabilities(
+        self, rows: Any, sums: NDArray[np.float64] | None = None
+    ) -> NDArray[np.floating]:
+        voters = self._voters
+        if not isinstance(voters, CalledVoters):
+            return super()._own_probabilities(rows, sums)
+        if sums is None:
+            sums = voters.totals(self.voting_, rows, self.n_jobs)
+        return voters.probabilities(self.voting_, sums)
+
+    def _decides_otherwise(self) -> bool:
+        # Sums of called voters are rounded otherwise than those of the model.
+        return self.forest_ is None or super()._decides_otherwise()
+
     def _full_sums(self, rows: Any) -> tuple[NDArray[np.floating], float]:
         sums = self._voters.totals(self.voting_, rows, self.n_jobs)
         if self.voting_ == "hard":
@@ -503,7 +518,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
             "promise": promise_to_setting(self.promise_),
             "strategy": None if strategy is None else strategy.to_dict(),
         }
-        return settings, arrays | rule_arrays
+        return settings, arrays | rule_arrays | self._probabilities_to_arrays()
 
     @classmethod
     def __spinney_load__(cls, settings: Settings, arrays: Arrays) -> Self:
@@ -530,4 +545,5 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         classifier.certificate_ = take_certificate(settings)
         classifier.promise_ = take_promise(settings)
         classifier.class_changes_ = ()
+        classifier._take_probabilities(arrays)
         return classifier

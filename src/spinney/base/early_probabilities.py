@@ -1,0 +1,259 @@
+"""Probabilities of classifiers that leave early, exact or learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from spinney.base.estimator import EnsembleClassifier
+from spinney.calibration.exit_probabilities import LEAD, ExitProbabilities
+from spinney.errors import FormatError
+from spinney.forest import Forest
+from spinney.persistence.container import Arrays
+from spinney.persistence.fields import take_array
+from spinney.runtime.early_exit import EarlyExitEngine
+from spinney.runtime.exit_rule import ExitRule
+
+# More rows than this hardly change a mean, and all trees are evaluated for them.
+MOST_ROWS = 50_000
+
+
+class EarlyProbabilities(EnsembleClassifier):
+    """Gives a classifier that executes an exit rule its probabilities.
+
+    For rows that stay to the end they are those of the model itself. For rows that
+    leave they are the mean that the model gave to calibration rows that left in the
+    same way; see `spinney.calibration.exit_probabilities`.
+    """
+
+    classes_: NDArray[Any]
+    rule_: ExitRule
+    n_jobs: int | None
+    _engine: EarlyExitEngine
+    _exit_probabilities: ExitProbabilities | None
+
+    def fit_probabilities(self, X: Any) -> Self:
+        """Learn from rows what probabilities rows get that leave early.
+
+        `fit` and `spinney.accelerate` have done so with the rows given to them. It is
+        of use for copies with another bound and for files of older versions, or to
+        learn from more rows. Labels that are predicted do not change.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows of the kind that will be predicted, without labels. Of more than
+            50,000 some are left out.
+
+        Returns
+        -------
+        self : classifier
+            The same classifier.
+        """
+        self._learn_probabilities(self._rows(X))
+        return self
+
+    def predict_proba_full(self, X: Any) -> NDArray[np.floating]:
+        """Return the probabilities that all trees give, those of the model itself.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_rows, n_classes)
+            In the order of `classes_`.
+        """
+        return self._own_probabilities(self._rows(X))
+
+    def _learn_probabilities(self, rows: Any) -> None:
+        """Set what rows get that leave early, from converted rows."""
+        n_rows = _num_samples(rows)
+        if n_rows > MOST_ROWS:
+            spread = np.linspace(0, n_rows - 1, MOST_ROWS).astype(np.intp)
+            rows = _safe_indexing(rows, spread)
+        points, scale = self._points_and_scale()
+        self._exit_probabilities = None
+        if len(self.classes_) > 1 and len(points):
+            self._exit_probabilities = ExitProbabilities.learn(
+                points,
+                scale,
+                self._probability_limits(),
+                self._engine.evaluate_with_sums(rows, self.n_jobs),
+                self._own_probabilities(rows),
+            )
+
+    def _points_and_scale(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return exit points, and what makes the sums at them comparable."""
+        rule = self.rule_
+        points = rule.exit_points
+        if rule.at_once:
+            points = np.zeros(1, dtype=np.int64)
+        averages = self.forest_ is None or self.forest_.aggregation != "sum"
+        scale = np.ones(len(points))
+        if averages:
+            scale = rule.n_trees / np.maximum(points, 1)
+        return points, scale
+
+    def _probability_limits(self) -> tuple[float, float]:
+        """Return the probabilities of the second of two classes next to a decision."""
+        forest = self.forest_
+        if forest is None or forest.n_outputs != 1:
+            return 0.5, float(np.nextafter(0.5, 1.0))
+        dtype = forest.engine.sum_dtype.type
+        least = dtype(forest.effective_threshold)
+        raw = np.array([[np.nextafter(least, dtype(-np.inf))], [least]], dtype=dtype)
+        low, high = np.clip(forest.probabilities(raw)[:, 1], 0.0, 1.0)
+        if high == 0.5:  # where the largest of two probabilities is the first
+            high = np.nextafter(high, high.dtype.type(1.0))
+        if low >= high:  # by rounding
+            low = np.nextafter(high, high.dtype.type(0.0))
+        return float(low), float(high)
+
+    def _own_probabilities(
+        self, rows: Any, sums: NDArray[np.float64] | None = None
+    ) -> NDArray[np.floating]:
+        """Return the probabilities of the model itself.
+
+        Parameters
+        ----------
+        rows : array-like
+            Converted rows.
+        sums : ndarray of shape (n_rows, n_sums), optional
+            What all members add up to, where that is known.
+        """
+        forest: Forest = self.forest_
+        return forest.probabilities(forest.engine.raw(rows, self.n_jobs))
+
+    def _probabilities(self, rows: Any) -> NDArray[np.floating]:
+        """Return the probabilities of converted rows."""
+        classes, n_evaluated, sums = self._engine.evaluate_with_sums(rows, self.n_jobs)
+        stays = n_evaluated == self.rule_.n_trees
+        last = np.flatnonzero(stays)
+        if not stays.all():
+            own = self._own_probabilities(_safe_indexing(rows, last), sums[last])
+        else:
+            own = self._own_probabilities(rows, sums)
+        if self._decides_otherwise():
+            own = self._agreeing(own, classes[last])
+        if stays.all():
+            return own
+        early = np.flatnonzero(~stays)
+        found = np.empty((len(classes), own.shape[1]), dtype=own.dtype)
+        found[last] = own
+        found[early] = self._known_probabilities().probabilities(
+            classes[early], n_evaluated[early], sums[early]
+        )
+        return found
+
+    def _decides_otherwise(self) -> bool:
+        """Whether answers need not be those that the model's probabilities imply."""
+        hard = self.rule_.voting == "hard"
+        return hard and self.forest_ is not None and self.forest_.aggregation != "vote"
+
+    def _agreeing(
+        self, own: NDArray[np.floating], classes: NDArray[np.integer]
+    ) -> NDArray[np.floating]:
+        """Return probabilities of the model, moved where an answer contradicts them."""
+        if own.shape[1] == 1:
+            return own
+        own = own.copy()
+        if own.shape[1] == 2:
+            low, high = self._probability_limits()
+            second = np.where(classes == 1, high, low)
+            wrong = (own[:, 1] >= high) != (classes == 1)
+            own[wrong] = np.column_stack([1.0 - second, second])[wrong]
+            return own
+        likeliest = own.argmax(axis=1)
+        wrong = np.flatnonzero(likeliest != classes)
+        answered, other = classes[wrong], likeliest[wrong]
+        most, less = own[wrong, other], own[wrong, answered]
+        own[wrong, answered] = most
+        own[wrong, other] = np.minimum(less, most * (1.0 - LEAD))
+        return own
+
+    def _known_probabilities(self) -> ExitProbabilities:
+        """Return what rows get that leave early, or say what to do."""
+        if self._exit_probabilities is None:
+            msg = (
+                "The probabilities of rows that leave early have not been learnt: this "
+                "classifier is a copy with another rule, or comes from a file of an "
+                "older version. Call fit_probabilities(X) with some thousand rows; "
+                "labels are not needed."
+            )
+            raise NotFittedError(msg)
+        return self._exit_probabilities
+
+    def _row_probabilities(self) -> Callable[[Any], NDArray[np.floating]]:
+        """Return what gives the probabilities of one row at a time."""
+        forest: Forest = self.forest_
+        if len(self.classes_) == 1:
+            return forest.predictor("proba")
+        if forest.encoder is not None:
+            forest = forest.engine.encoding.plain  # rows are encoded once, before
+        own = forest.predictor("proba")
+        # Without exit points no row leaves early, and there is nothing to look up.
+        lookup: Callable[..., Any] = lambda *_: None  # noqa: E731
+        if len(self._points_and_scale()[0]):
+            lookup = self._known_probabilities().of_single_rows()
+
+        def at_the_end(row: Any, winner: int) -> NDArray[np.floating]:
+            if self._decides_otherwise():
+                return self._agreeing(own(row)[None], np.array([winner]))[0]
+            return own(row)
+
+        return self._engine.probability_predictor(
+            lookup,
+            at_the_end,
+            lambda X: self._probabilities(forest.engine.rows(X))[0],
+        )
+
+    # ---------------------------------------------------------------- files
+
+    def _probabilities_to_arrays(self) -> Arrays:
+        """Return what has been learnt as arrays for a file."""
+        known = self._exit_probabilities
+        if known is None:
+            return {}
+        return {
+            "probability_tables": known.tables.reshape(len(known.points), -1),
+            "probability_offsets": known.offsets,
+            "probability_scores": known.scores,
+            "probability_values": known.values,
+        }
+
+    def _take_probabilities(self, arrays: Arrays) -> None:
+        """Take what has been learnt out of arrays; older files do not have it."""
+        self._exit_probabilities = None
+        if "probability_tables" not in arrays:
+            return
+        points, scale = self._points_and_scale()
+        tables = take_array(arrays, "probability_tables", np.int64, 2)
+        offsets = take_array(arrays, "probability_offsets", np.int64, 1)
+        scores = take_array(arrays, "probability_scores", np.float64, 1)
+        values = take_array(arrays, "probability_values", np.float64, 1)
+        n_classes = len(self.classes_)
+        n_columns = 1 if n_classes == 2 else n_classes
+        if n_classes < 2 or tables.shape != (len(points), 2 * n_columns):
+            msg = "its probabilities of early exits do not belong to its rule"
+            raise FormatError(msg)
+        known = ExitProbabilities(
+            points,
+            scale,
+            n_classes,
+            self._probability_limits(),
+            np.array(tables).reshape(len(points), n_columns, 2),
+            np.array(offsets),
+            np.array(scores),
+            np.array(values),
+        )
+        known.check()
+        self._exit_probabilities = known

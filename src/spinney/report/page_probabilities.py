@@ -1,0 +1,52 @@
+"""The part of a page about probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spinney.base.wording import percent
+from spinney.report.contents import Section, Table
+
+
+def section_of_probabilities(report: Mapping[str, Any]) -> Section:
+    """Return how good the probabilities of rows are that leave early.
+
+    Parameters
+    ----------
+    report : mapping
+        What `collect` has found.
+    """
+    found = report["probabilities"]
+    words = (
+        "Rows that stay to the end have the model's own probabilities. Rows that leave "
+        "early get the mean that the model gave to calibration rows that left in the "
+        f"same way: on these rows {percent(found['mean_difference'])} off the model's "
+        "own, on average."
+    )
+    rows = [
+        (
+            "Rank correlation with the model's own",
+            _decimal(found["rank_agreement"]),
+            _decimal(1.0),
+        )
+    ]
+    for name, key in (
+        ("Area under the ROC curve", "roc_auc"),
+        ("Calibration error", "calibration_error"),
+    ):
+        if found[key]:
+            rows.append(
+                (name, _decimal(found[key]["early"]), _decimal(found[key]["full"]))
+            )
+    return Section(
+        "probabilities",
+        "Probabilities",
+        [words],
+        table=Table(("", "Leaving early", "All trees"), rows),
+    )
+
+
+def _decimal(value: float | None) -> str:
+    """Return a number between 0 and 1 with four digits, a dash for none."""
+    return "–" if value is None else f"{value:.4f}"
