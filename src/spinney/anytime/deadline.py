@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.engine import in_threads, threads_for
+from spinney.runtime.sharing import in_threads, threads_for
 from spinney.runtime.steps.blocks import Block, Memory
 from spinney.runtime.steps.engine import StepEngine
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spinney.anytime.paths import Paths, leaf_numbers, paths_of
 from spinney.forest import Forest
-from spinney.runtime.engine import in_threads, threads_for
+from spinney.runtime.sharing import in_threads, threads_for
 from spinney.runtime.steps.sums import ClassSums, class_sums
 
 # Rows whose states are followed together.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spinney.anytime.ordering_rows import OrderingRows, Progress
 from spinney.anytime.paths import Paths
-from spinney.runtime.engine import in_threads, threads_for
+from spinney.runtime.sharing import in_threads, threads_for
 
 
 def squirrel_steps(

@@ -8,7 +8,6 @@ without limit once it does not. It may be looked at after every row.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,6 +20,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from spinney.calibration.bounds import Certificate, check_n_rows
 from spinney.errors import InvalidArgumentError
+from spinney.forest.locks import ForkSafeLock
 
 # False alarms, ever, and failures of the confidence sequence, ever: one in twenty.
 CONFIDENCE = 0.95
@@ -116,7 +116,7 @@ class Monitor:
         self._rng = check_random_state(random_state)
         self._n_seen = self._n_checked = self._n_disagreements = 0
         self._alarm_at: int | None = None
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._to_skip = self._gap()
 
     # Locks do not travel; everything else does.
@@ -125,7 +125,7 @@ class Monitor:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     # ---------------------------------------------------------------- answering
 

@@ -18,7 +18,6 @@ judge.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +35,7 @@ from spinney.forest.curves import Curve
 from spinney.forest.encoder import Encoder
 from spinney.forest.invariants import check_count, check_forest, tree_depths
 from spinney.forest.links import class_probabilities, exponential, likeliest_classes
+from spinney.forest.locks import ForkSafeLock
 from spinney.forest.nodes import LEAF
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class Forest:
         put = object.__setattr__
         put(self, "_depths", depths)
         put(self, "_engine", None)
-        put(self, "_engine_lock", threading.Lock())
+        put(self, "_engine_lock", ForkSafeLock())
 
     # A pickle (joblib, multiprocessing) carries the arrays and nothing compiled, and
     # what comes out of one is checked like any other forest.

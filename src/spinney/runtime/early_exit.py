@@ -12,7 +12,6 @@ loop is `ExitRule.follow`.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Protocol
@@ -22,13 +21,12 @@ from numpy.typing import NDArray
 
 from spinney.forest import Forest
 from spinney.forest.blocks import BlockedRows
+from spinney.forest.locks import ForkSafeLock
 from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
 from spinney.runtime.choice import Kernels, either
 from spinney.runtime.engine import (
     Engine,
-    in_threads,
     rows_per_block,
-    threads_for,
 )
 from spinney.runtime.exit_kinds import BY_BIN
 from spinney.runtime.exit_rule import ExitRule, final_answers
@@ -52,6 +50,7 @@ from spinney.runtime.scoring import (
     scoring_forest,
     tree_ranges,
 )
+from spinney.runtime.sharing import in_slices, in_threads, threads_for
 from spinney.runtime.stage_kernels import Stage, Stages, evaluate_stages, join_stages
 
 Answers = tuple[NDArray[np.intp], NDArray[np.int32]]
@@ -120,7 +119,7 @@ class EarlyExitEngine:
         self._stages: dict[type, Stages] = {}
         self._bin_stages: list[Engine] = []
         self._score_range: tuple[float, float] | None = None
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def _arguments_of(self, rule: ExitRule) -> ExitArguments:
         """Return what kernels need to know of a rule."""
@@ -155,7 +154,7 @@ class EarlyExitEngine:
         if not np.array_equal(rule.exit_points, mine.exit_points):
             # Otherwise the same dict and lock: whoever is first lays out for both.
             other._stages, other._bin_stages = {}, []
-            other._lock = threading.Lock()
+            other._lock = ForkSafeLock()
         return other
 
     # A pickle carries the parts, and nothing compiled.
@@ -275,7 +274,8 @@ class EarlyExitEngine:
             share = slice(start, end)
             evaluate_share(rows[share], classes[share], n_evaluated[share], sums[share])
 
-        in_threads(evaluate, len(rows), threads_for(len(rows), n_jobs))
+        sliced = in_slices(evaluate, len(self.rule.order))
+        in_threads(sliced, len(rows), threads_for(len(rows), n_jobs))
         return classes, n_evaluated
 
     def _evaluate_plainly(

@@ -9,21 +9,16 @@ does the same (`choice`, `plain`).
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
-from functools import cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
 from spinney.forest.blocks import BlockedRows
 from spinney.forest.categories import with_codes
 from spinney.forest.links import CLOSE
+from spinney.forest.locks import ForkSafeLock
 from spinney.forest.rows import as_rows, is_plain_array, refuse_shuffled_columns
 from spinney.forest.sparse import as_sparse_rows, is_sparse
 from spinney.runtime.batch_kernels import (
@@ -50,6 +45,7 @@ from spinney.runtime.row_predictors import (
     ProbabilityPredictor,
     RowPredictor,
 )
+from spinney.runtime.sharing import in_slices, in_threads, threads_for
 from spinney.runtime.widening import Widened, widened
 
 if TYPE_CHECKING:
@@ -57,9 +53,6 @@ if TYPE_CHECKING:
 
 # Converted rows, as `Engine.rows` returns them.
 Rows = NDArray[np.floating] | BlockedRows
-
-# Fewer rows than this are not worth handing to a second thread.
-MIN_ROWS_PER_THREAD = 256
 
 
 class Engine:
@@ -77,7 +70,7 @@ class Engine:
 
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._layouts: dict[tuple[type, bool], Layout] = {}
         self._tables: dict[type, NDArray[np.floating]] = {}
         self._row_arguments: dict[type, RowArguments | None] = {}
@@ -281,7 +274,7 @@ class Engine:
                 total[start:end],
             )
 
-        in_threads(evaluate, len(rows), n_threads)
+        in_threads(in_slices(evaluate, self.forest.n_trees), len(rows), n_threads)
         return self._ended(total)
 
     def _plain_raw(
@@ -294,7 +287,7 @@ class Engine:
         def evaluate(start: int, end: int) -> None:
             trees.add(rows[start:end], table, total[start:end])
 
-        in_threads(evaluate, len(rows), n_threads)
+        in_threads(in_slices(evaluate, self.forest.n_trees), len(rows), n_threads)
         return self._ended(total)
 
     def _ended(self, total: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -341,7 +334,7 @@ class Engine:
         def evaluate(start: int, end: int) -> None:
             find(shown[start:end], found[start:end])
 
-        in_threads(evaluate, len(rows), n_threads)
+        in_threads(in_slices(evaluate, self.forest.n_trees), len(rows), n_threads)
         return found
 
     def leaves(self, rows: Rows, n_jobs: int | None = None) -> NDArray[np.int32]:
@@ -464,46 +457,3 @@ def rows_per_block(layout: Layout, rows: NDArray[np.floating]) -> int:
         OUTCOME_BYTES * 8 // (len(layout.schedule.condition_slot) + 1),
     )
     return max(BLOCK_UNIT, fitting // BLOCK_UNIT * BLOCK_UNIT)
-
-
-def threads_for(n_rows: int, n_jobs: int | None) -> int:
-    """Return how many threads are worth starting for so many rows."""
-    if n_jobs is None or n_jobs == 1:
-        return 1
-    if n_jobs == 0:
-        msg = "n_jobs must be None or 1 for one thread, or -1 for all cores; got 0."
-        raise ValueError(msg)
-    return max(1, min(effective_n_jobs(n_jobs), n_rows // MIN_ROWS_PER_THREAD))
-
-
-def in_threads(
-    evaluate: Callable[[int, int], None], n_rows: int, n_threads: int
-) -> None:
-    """Call `evaluate(start, end)` on as many shares of the rows as threads."""
-    if n_rows == 0:
-        return
-    if n_threads == 1:
-        evaluate(0, n_rows)
-        return
-    # Shares of whole words of rows, so that a share is no worse to bitslice.
-    bounds = np.linspace(0, n_rows, n_threads + 1).astype(int)
-    bounds[1:-1] = bounds[1:-1] // 64 * 64
-    shares = [(int(start), int(end)) for start, end in pairwise(bounds)]
-    others = [_thread_pool().submit(evaluate, *share) for share in shares[1:]]
-    try:
-        evaluate(*shares[0])
-    finally:
-        wait(others)  # they write into memory of this call
-    for other in others:
-        other.result()
-
-
-@cache
-def _thread_pool() -> ThreadPoolExecutor:
-    """Return the threads that all forests share; starting new ones takes too long."""
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="spinney")
-
-
-# A forked child has none of its parent's threads.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_thread_pool.cache_clear)

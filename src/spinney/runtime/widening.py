@@ -10,12 +10,12 @@ there the tests are bitsliced.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.forest.locks import ForkSafeLock
 from spinney.runtime.kernel_arrays import own_copy, read_only
 from spinney.runtime.kernel_cache import kernel
 
@@ -105,7 +105,7 @@ class Widened:
         self._n_wide = forest.n_features + len(order)
         self._test_of_node = (nodes, number[test_of_node])
         self._tables: dict[type, NDArray[np.floating]] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._engine: Engine | None = None
 
     @property

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from spinney.forest import Forest
 from spinney.runtime.batch_kernels import BLOCK_UNIT, MIN_BLOCK_ROWS, find_codes
-from spinney.runtime.engine import in_threads, threads_for
 from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.layout import Layout
 from spinney.runtime.loading import ALL_ROWS, load_rows
+from spinney.runtime.sharing import in_threads, threads_for
 from spinney.runtime.simd import WORD
 from spinney.runtime.steps.bitslice_kernels import step_bitsliced, transpose_rows
 from spinney.runtime.steps.bitslices import BitslicedTrees
