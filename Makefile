@@ -80,7 +80,7 @@ $(ENGINES)/ready: pyproject.toml | $(BIN)/python
 	@echo "Installing the engines (once; a few minutes)."
 	@$(BIN)/python -m venv $(ENGINES)
 	@$(ENGINES)/bin/python -m pip install --quiet --quiet \
-	    --disable-pip-version-check --editable '.[test,dask]'
+	    --disable-pip-version-check --editable '.[test,dask,spark,ray]'
 	@touch $@
 
 slow: $(VENV)/compiled

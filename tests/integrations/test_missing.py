@@ -11,9 +11,11 @@ import pytest
 import spinney
 
 
-@pytest.mark.parametrize("name", ["dask"])
-def test_the_extra_is_named(name, fast, monkeypatch):
-    monkeypatch.setitem(sys.modules, name, None)  # importing it fails
+@pytest.mark.parametrize(
+    ("name", "library"), [("dask", "dask"), ("spark", "pyspark"), ("ray", "ray")]
+)
+def test_the_extra_is_named(name, library, fast, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)  # importing it fails
     module = getattr(spinney.integrations, name)
     with pytest.raises(ImportError, match=rf'"spinney\[{name}\]"'):
         module.predict(fast, np.ones((2, 6)))

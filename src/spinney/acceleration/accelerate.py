@@ -77,7 +77,7 @@ def accelerate(
     X : array-like or data frame of shape (n_rows, n_features), default=None
         Rows of the kind that will be predicted, which the model was *not* trained on,
         for early exit. No labels are needed. Some thousands are good, tens of thousands
-        better. Of a dask array or data frame, a uniform random sample is drawn in one
+        better. Of rows of Dask or Spark, a uniform random sample is drawn in one
         pass: 50,000 rows, or twenty times as many as it takes to promise the bound, if
         that is more. None for all trees, exactly.
     max_disagreement : float, default=1e-3

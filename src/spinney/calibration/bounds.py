@@ -73,8 +73,8 @@ def certify(classifier: Any, X: Any, *, confidence: float = 0.95) -> Certificate
         ``predict(X)`` and ``predict_full(X)``, the labels of all trees together.)
     X : array-like of shape (n_rows, n_features)
         Rows that played no part in making the classifier: neither in training the
-        model nor in `fit`. No labels are needed. The disagreements on a dask array or
-        data frame are counted on its workers, over all rows.
+        model nor in `fit`. No labels are needed. The disagreements on rows of
+        Dask or Spark are counted on the workers, over all rows.
     confidence : float, default=0.95
         Confidence of the bound, above 0 and below 1.
 

@@ -14,6 +14,7 @@ from typing import Any
 ENGINES = {
     "dask": "spinney.integrations.dask",
     "dask_expr": "spinney.integrations.dask",
+    "pyspark": "spinney.integrations.spark",
 }
 
 

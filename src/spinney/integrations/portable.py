@@ -46,6 +46,8 @@ class PortableModel:
         must be able to read it there, and map it into memory. Of other files and of
         objects the content travels. A trained model of another library is read by
         `spinney.read_model`, and all its trees are evaluated.
+    with_content : bool, default=False
+        Whether the content travels in any case, for workers that share no disk.
 
     Attributes
     ----------
@@ -58,7 +60,7 @@ class PortableModel:
         If the model cannot be saved, as a pipeline with steps of one's own.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, *, with_content: bool = False) -> None:
         self._path: str | None = None
         self._content: bytes | None = None
         if isinstance(model, (str, os.PathLike)):
@@ -67,8 +69,8 @@ class PortableModel:
             KINDS.values()
         ):
             model = read_model(model)
-        if self._path is None:
-            self._content = to_bytes(model)
+        if self._path is None or with_content:
+            self._content, self._path = to_bytes(model), None
             self.digest = hashlib.sha256(self._content).hexdigest()
         _keep(self.digest, model)
 

@@ -1,0 +1,210 @@
+"""Answer the rows of a Ray dataset, in actors that load the model once.
+
+`Predictor` is a callable class for `ray.data.Dataset.map_batches`; `predict` builds
+that call, after it has looked at the columns.
+
+Examples
+--------
+>>> import spinney.integrations.ray  # doctest: +SKIP
+>>> scored = dataset.map_batches(
+...     spinney.integrations.ray.Predictor,
+...     fn_constructor_args=("model.spinney",),
+...     concurrency=2,
+... )  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from spinney.errors import InvalidArgumentError
+from spinney.integrations import answering, tables
+from spinney.integrations.portable import PortableModel
+
+# What a dataset made of one array calls its only column.
+ARRAY_COLUMN = "data"
+
+
+class Predictor:
+    """Answers batches of a Ray dataset; an actor makes one and keeps it.
+
+    Parameters
+    ----------
+    model : fitted classifier of spinney, Forest, trained model, or path
+        What answers. A path must be readable by all actors.
+    outputs : sequence of str, default=None
+        Which columns to add: ``"label"``; ``"n_evaluated"``, the number of trees
+        evaluated; ``"probability"``, the probabilities of all classes, which takes a
+        second evaluation. None for all that the model has.
+    prefix : str, default=""
+        What the names of the new columns begin with.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the model cannot fill one of the columns.
+    """
+
+    def __init__(
+        self, model: Any, *, outputs: Sequence[str] | None = None, prefix: str = ""
+    ) -> None:
+        portable = model if isinstance(model, PortableModel) else PortableModel(model)
+        self._portable = portable
+        self._outputs = tables.chosen_outputs(portable.model, outputs)
+        self._prefix = prefix
+
+    def __call__(self, batch: Any) -> Any:
+        """Return a batch with the answers.
+
+        Parameters
+        ----------
+        batch : dict of arrays, or data frame of pandas
+            Rows, as `map_batches` passes them with the batch format ``"numpy"`` or
+            ``"pandas"``: the columns of the model, and others; or the one column
+            ``data`` of a dataset that was made from an array.
+
+        Returns
+        -------
+        batch : dict of arrays, or data frame of pandas
+            What came in, and the new columns.
+        """
+        model = self._portable.model
+        answers = tables.answers(self._portable, _rows_of(model, batch), self._outputs)
+        _refuse_taken(batch, [self._prefix + name for name in answers])
+        if isinstance(batch, dict):
+            new = {self._prefix + name: values for name, values in answers.items()}
+            return {**batch, **new}
+        return batch.assign(
+            **{
+                self._prefix + name: list(values) if values.ndim == 2 else values
+                for name, values in answers.items()
+            }
+        )
+
+
+def predict(
+    model: Any,
+    dataset: Any,
+    *,
+    outputs: Sequence[str] | None = None,
+    prefix: str = "",
+    concurrency: Any = 2,
+    **options: Any,
+) -> Any:
+    """Add columns with the answers to a Ray dataset.
+
+    Parameters
+    ----------
+    model : fitted classifier of spinney, Forest, trained model, or path
+        What answers. The content of its file travels to the actors.
+    dataset : ray.data.Dataset
+        Rows.
+    outputs, prefix
+        As for `Predictor`.
+    concurrency : int or tuple, default=2
+        Number of actors, as `map_batches` takes it.
+    **options : object
+        More of `map_batches`: ``batch_size``, ``num_cpus``, and so on.
+
+    Returns
+    -------
+    scored : ray.data.Dataset
+        Lazy.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If columns are missing, hold texts where the model takes numbers, or would be
+        overwritten.
+    ImportError
+        If Ray is not installed.
+    """
+    import_ray()
+    portable = tables.portable_for(model)
+    names = tables.chosen_outputs(portable.model, outputs)
+    _check_dataset(portable.model, dataset, [prefix + name for name in names])
+    return dataset.map_batches(
+        Predictor,
+        fn_constructor_args=(portable,),
+        fn_constructor_kwargs={"outputs": names, "prefix": prefix},
+        concurrency=concurrency,
+        **options,
+    )
+
+
+def import_ray() -> Any:
+    """Return the module ray, or say how to install it."""
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        msg = (
+            "spinney.integrations.ray needs Ray Data, which is not installed. Install "
+            'the extra "ray": python -m pip install "spinney[ray]"'
+        )
+        raise ImportError(msg) from error
+    return ray
+
+
+def _check_dataset(model: Any, dataset: Any, new: list[str]) -> None:
+    """Raise if a dataset does not fit a model, as far as its schema tells."""
+    if not hasattr(dataset, "map_batches") or not hasattr(dataset, "schema"):
+        msg = (
+            "dataset must be a dataset of Ray, got "
+            f"{type(dataset).__module__}.{type(dataset).__qualname__}. "
+            "ray.data.from_numpy(X) and ray.data.from_pandas(X) make one; rows in "
+            "memory are answered by the classifier's own predict."
+        )
+        raise InvalidArgumentError(msg)
+    schema = dataset.schema()
+    if schema is None:  # without rows, nothing is known
+        return
+    given = list(schema.names)
+    _refuse_taken(given, new)
+    if given == [ARRAY_COLUMN]:
+        return
+    names = answering.columns_to_read(model, given)
+    kinds = {name: str(kind) for name, kind in zip(given, schema.types, strict=True)}
+    numbers = ("int", "uint", "float", "double", "halffloat", "bool", "decimal")
+    others = {
+        name: f"values of type {kinds[name]}"
+        for name in names
+        if not kinds[name].startswith(numbers)
+    }
+    answering.refuse_texts(model, names, others)
+
+
+def _refuse_taken(batch: Any, new: list[str]) -> None:
+    """Raise if new columns would replace others."""
+    there = [name for name in new if name in batch]
+    if there:
+        msg = (
+            f"There is a column {there[0]!r} already. Drop it, or pass a prefix for "
+            "the names of the new columns."
+        )
+        raise InvalidArgumentError(msg)
+
+
+def _rows_of(model: Any, batch: Any) -> Any:
+    """Return the rows of a batch as a model takes them."""
+    if not isinstance(batch, dict) and not hasattr(batch, "iloc"):
+        msg = (
+            "Batches must be dicts of arrays or data frames of pandas, got "
+            f'{type(batch)!r}. Pass batch_format="numpy" or "pandas" to map_batches.'
+        )
+        raise InvalidArgumentError(msg)
+    given = [str(name) for name in batch]
+    if isinstance(batch, dict) and given == [ARRAY_COLUMN]:
+        return batch[ARRAY_COLUMN]
+    names = answering.columns_to_read(model, given)
+    if not isinstance(batch, dict):
+        return tables.rows_of_frame(model, batch[names])
+    if not tables.needs_names(model):
+        # Of one type that holds all of them exactly.
+        return np.stack([np.asarray(batch[name]) for name in names], axis=1)
+    import pandas as pd
+
+    return pd.DataFrame({name: batch[name] for name in names})

@@ -1,0 +1,108 @@
+"""Batches of columns: what an engine hands over, and what it gets back.
+
+Spark and Ray know rows as named columns. A model that knows names is given a data
+frame; one that does not is given the numbers alone, in the order of the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import InvalidArgumentError
+from spinney.integrations import answering
+from spinney.integrations.portable import PortableModel, forest_of
+
+# What can be known about a row, in the order of the columns that hold it.
+OUTPUTS = ("label", "n_evaluated", "probability")
+METHODS = dict(
+    zip(OUTPUTS, ("predict", "predict_counted", "predict_proba"), strict=True)
+)
+
+
+def chosen_outputs(model: Any, outputs: Sequence[str] | None) -> tuple[str, ...]:
+    """Return which columns a job adds, or raise if the model cannot fill one.
+
+    Parameters
+    ----------
+    model : Forest or classifier
+        What will answer.
+    outputs : sequence of str or None
+        Some of `OUTPUTS`; None for all that the model has.
+    """
+    if outputs is None:
+        return tuple(name for name in OUTPUTS if _has(model, name))
+    names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+    wrong = [name for name in names if name not in OUTPUTS]
+    if wrong or not names or len(set(names)) < len(names):
+        msg = f"outputs must be some of {', '.join(OUTPUTS)}, got {outputs!r}."
+        raise InvalidArgumentError(msg)
+    for name in names:
+        answering.check_can(model, METHODS[name])
+    return names
+
+
+def _has(model: Any, output: str) -> bool:
+    try:
+        answering.check_can(model, METHODS[output])
+    except InvalidArgumentError:
+        return False
+    return True
+
+
+def needs_names(model: Any) -> bool:
+    """Whether a model has to be given a data frame, and not the numbers alone."""
+    return (
+        hasattr(model, "feature_names_in_")
+        or bool(getattr(model, "has_preprocessing", False))
+        or forest_of(model).categories_ is not None
+    )
+
+
+def rows_of_frame(model: Any, frame: Any) -> Any:
+    """Return rows as a model takes them, from a data frame of pandas.
+
+    Parameters
+    ----------
+    model : Forest or classifier
+        What will answer.
+    frame : data frame of pandas
+        The columns of the model, in its order.
+    """
+    if needs_names(model):
+        return frame
+    if any(kind.kind not in "fiub" for kind in frame.dtypes):
+        return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    return frame.to_numpy()
+
+
+def answers(
+    portable: PortableModel, X: Any, outputs: Sequence[str]
+) -> dict[str, NDArray[Any]]:
+    """Return the columns that a job adds to a part of the rows.
+
+    Parameters
+    ----------
+    portable : PortableModel
+        What answers.
+    X : array or data frame
+        Rows, as the model takes them.
+    outputs : sequence of str
+        Some of `OUTPUTS`.
+    """
+    found: dict[str, NDArray[Any]] = {}
+    if "n_evaluated" in outputs:
+        found["label"], found["n_evaluated"] = answering.counted(portable, X)
+    elif "label" in outputs:
+        found["label"] = answering.labels(portable, X)
+    if "probability" in outputs:
+        found["probability"] = answering.probabilities(portable, X)
+    return {name: found[name] for name in outputs}
+
+
+def portable_for(model: Any) -> PortableModel:
+    """Return a model whose content travels, to workers that may share no disk."""
+    return PortableModel(model, with_content=True)

@@ -1,0 +1,95 @@
+"""Batches of columns, and batches of Ray, without any engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import spinney
+from spinney.integrations import tables
+from spinney.integrations.portable import PortableModel
+from spinney.integrations.ray import Predictor
+
+pd = pytest.importorskip("pandas")
+
+
+@pytest.fixture
+def frame(rows):
+    return pd.DataFrame(rows[:, :3], columns=["dose", "days", "age"])
+
+
+def test_a_model_without_names_is_given_numbers(fast, trained, rows):
+    frame = pd.DataFrame(rows, columns=list("abcdef"))
+    there = tables.rows_of_frame(fast, frame)
+    assert type(there) is np.ndarray
+    assert there.dtype == np.float32
+    mixed = frame.astype({"a": object}).assign(b=pd.array(frame["b"], dtype="Float64"))
+    assert (fast.predict(tables.rows_of_frame(fast, mixed)) == fast.predict(rows)).all()
+
+
+def test_outputs_are_those_that_the_model_has(fast, trained):
+    forest = spinney.read_model(trained)
+    assert tables.chosen_outputs(forest, None) == tables.OUTPUTS
+    assert tables.chosen_outputs(fast, None)[:2] == ("label", "n_evaluated")
+    assert tables.chosen_outputs(fast, "label") == ("label",)
+
+
+@pytest.mark.parametrize("outputs", [(), ("labels",), ("label", "label"), 3 * ("x",)])
+def test_outputs_that_do_not_exist_are_refused(fast, outputs):
+    with pytest.raises(spinney.InvalidArgumentError, match="outputs must be some of"):
+        tables.chosen_outputs(fast, outputs)
+
+
+def test_a_batch_of_columns_is_answered_by_name(named, frame):
+    own = named.predict_counted(frame[["age", "dose", "days"]])
+    predictor = Predictor(named, outputs=("label", "n_evaluated"), prefix="is_")
+    for batch in (
+        {"id": np.arange(len(frame)), **{name: frame[name] for name in frame}},
+        frame.assign(id=1),
+    ):
+        scored = predictor(batch)
+        assert set(scored) == {
+            "id",
+            "dose",
+            "days",
+            "age",
+            "is_label",
+            "is_n_evaluated",
+        }
+        assert (np.asarray(scored["is_label"]) == own[0]).all()
+        assert (np.asarray(scored["is_n_evaluated"]) == own[1]).all()
+
+
+def test_a_batch_that_is_one_array(trained, rows):
+    scored = Predictor(trained)({"data": rows})
+    assert (scored["label"] == trained.predict(rows)).all()
+    assert (scored["n_evaluated"] == 40).all()
+    assert scored["probability"].shape == (len(rows), 2)
+
+
+def test_a_batch_of_unnamed_columns_keeps_its_type(fast, rows):
+    predictor = Predictor(fast, outputs="label")
+    scored = predictor({f"f{k}": rows[:, k] for k in range(6)})
+    assert (scored["label"] == fast.predict(rows)).all()
+
+
+def test_a_batch_without_rows(fast, named, frame):
+    assert len(Predictor(fast)({"data": np.empty((0, 6))})["label"]) == 0
+    assert len(Predictor(named)(frame[:0])) == 0
+
+
+def test_columns_that_would_be_overwritten_are_refused(fast, rows):
+    with pytest.raises(spinney.InvalidArgumentError, match="pass a prefix"):
+        Predictor(fast)({f"f{k}": rows[:, k] for k in range(5)} | {"label": rows[:, 0]})
+
+
+def test_batches_of_another_kind_are_refused(fast, rows):
+    with pytest.raises(spinney.InvalidArgumentError, match="batch_format"):
+        Predictor(fast)(rows)
+
+
+def test_the_content_of_a_file_travels_where_no_disk_is_shared(fast, tmp_path):
+    spinney.save(fast, tmp_path / "model.spinney")
+    assert PortableModel(tmp_path / "model.spinney").n_bytes == 0
+    there = tables.portable_for(tmp_path / "model.spinney")
+    assert there.n_bytes == (tmp_path / "model.spinney").stat().st_size
