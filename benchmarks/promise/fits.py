@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 
 import spinney
 from spinney.calibration.ladder import boldest_kept, rows_to_promise
+from spinney.calibration.limits import limits_for
 from spinney.calibration.row_splits import SHARES, split_by_use
 from spinney.cascade.exit_points import paying_exit_points, spread_exit_points
 from spinney.cascade.fitter import RuleFitter
@@ -161,8 +162,7 @@ def promised(classifier: Any, X: Rows, bound: float, seed: int) -> dict[str, Any
             (make() for make in ladder[1:]),
             lambda candidate: candidate.predict(fresh),
             full,
-            max_disagreement=bound,
-            confidence=confidence,
+            limits_for(bound, False, ladder[0]().classes_, confidence),
         )
         kept[name] = ladder[0]() if found is None else found[0]
     return kept

@@ -17,6 +17,7 @@ from spinney.calibration.ladder import (
     rows_to_promise,
     warn_of_certain_exits,
 )
+from spinney.calibration.limits import limits_for
 from spinney.calibration.promise import Promise
 
 FULL = np.zeros(1999, dtype=int)
@@ -28,9 +29,8 @@ def differs_on(n_rows):
 
 
 def boldest(counts, bound, confidence):
-    return boldest_kept(
-        counts, differs_on, FULL, max_disagreement=bound, confidence=confidence
-    )
+    limits = limits_for(bound, False, np.arange(2), confidence)
+    return boldest_kept(counts, differs_on, FULL, limits)
 
 
 def test_on_average_one_more_than_were_lost_is_within_the_bound():
@@ -75,10 +75,9 @@ def warning(n_rows, n_given, bound, confidence):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warn_of_certain_exits(
-            n_rows,
-            n_given,
-            bound,
-            confidence,
+            limits_for(bound, False, np.arange(2), confidence),
+            np.zeros(n_rows, dtype=int),
+            np.array([n_given]),
             share=0.5,
             fallback="all trees are evaluated",
             stacklevel=1,

@@ -8,10 +8,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import (
+    _safe_indexing,
+    check_consistent_length,
+    check_random_state,
+    column_or_1d,
+)
 from sklearn.utils.validation import _num_samples
 
 from spinney.acceleration.selection import Approach, Ladder, Parts, Selection
@@ -20,13 +26,24 @@ from spinney.base.all_trees import (
     AllTreesRegressor,
     all_trees,
 )
-from spinney.base.estimator import unwrapped
+from spinney.base.estimator import class_codes, unwrapped
 from spinney.base.parameters import check_choice
 from spinney.base.progress import progress_for
-from spinney.calibration.bounds import check_confidence, check_max_disagreement
+from spinney.calibration.bounds import check_confidence, check_max_accuracy_loss
 from spinney.calibration.engine_rows import engine_of
 from spinney.calibration.ladder import rows_to_promise, warn_of_certain_exits
-from spinney.calibration.row_splits import SHARES_WITH_COMPARISON, split_by_use
+from spinney.calibration.limits import (
+    Bounds,
+    Limits,
+    check_bounds,
+    least_bound,
+    limits_for,
+)
+from spinney.calibration.row_splits import (
+    SHARES_WITH_COMPARISON,
+    split_by_class,
+    split_by_use,
+)
 from spinney.cascade import CascadeClassifier
 from spinney.errors import InvalidArgumentError, SpinneyWarning, UnsupportedModelError
 from spinney.forest import Forest
@@ -41,11 +58,21 @@ ROWS_TO_DRAW = 50_000
 TIMES_TO_PROMISE = 20
 
 
+class _Default(float):
+    """A default that can be told from the same number when that is passed."""
+
+
+DEFAULT_BOUND = _Default(1e-3)
+
+
 def accelerate(
     model: Any,
     X: Any = None,
+    y: Any = None,
     *,
-    max_disagreement: float = 1e-3,
+    max_disagreement: Bounds = DEFAULT_BOUND,
+    per_class: bool = False,
+    max_accuracy_loss: float | None = None,
     decision_threshold: float | None = None,
     confidence: float | None = None,
     method: str = "auto",
@@ -80,10 +107,21 @@ def accelerate(
         better. Of rows of Dask or Spark, a uniform random sample is drawn in one
         pass: 50,000 rows, or twenty times as many as it takes to promise the bound, if
         that is more. None for all trees, exactly.
-    max_disagreement : float, default=1e-3
+    y : array-like of shape (n_rows,), default=None
+        Labels, for `max_accuracy_loss` and nothing else.
+    max_disagreement : float or {label: float}, default=1e-3
         Share of new rows that may be answered otherwise than by the model's own
         `predict`, on average, in ``[0, 1)``. With 0 no answer ever differs. Without
-        rows none differs either, whatever the bound.
+        rows none differs either, whatever the bound. A mapping has a bound for each
+        class of the model, on the rows that the model puts into it:
+        ``{"fraud": 0.01, "ok": 0.001}``. Each is established on rows of its class, so
+        that a rare one is not lost among all others.
+    per_class : bool, default=False
+        Whether a single `max_disagreement` is a bound for each class.
+    max_accuracy_loss : float, default=None
+        How much more of new rows may be answered wrongly than by the model, in
+        ``[0, 1)``, on average; takes labels. It replaces the default of
+        `max_disagreement`. If both are passed, both hold.
     decision_threshold : float, default=None
         For two classes: the probability of the second class from which it is
         predicted, as in `spinney.read_model`. The bound is then about these answers;
@@ -141,14 +179,17 @@ def accelerate(
     -----
     *A bound on what?* On the share of rows whose label differs from the one that
     ``model.predict`` gives. It is no bound on errors against the truth: where the two
-    differ, either may be right. It is a mean over rows. For a single row there is no
-    promise; rows near the decision threshold differ more often than others.
+    differ, either may be right. (`max_accuracy_loss` is one: on errors of the result
+    less errors of the model.) It is a mean over rows, of each class if there is a bound
+    for each. For a single row there is no promise; rows near the decision threshold
+    differ more often than others.
 
     *Over which randomness?* Without `confidence` over everything: the rows given, the
     order of the trees, and the new row. Averaged over these, a new row is answered
     otherwise with a probability of at most `max_disagreement` (risk control [1]_). With
     `confidence`, the share of such rows keeps the bound with this probability over the
-    draw of the rows that are kept for it [2]_. Both are exact, with no approximation
+    draw of the rows that are kept for it [2]_; of several bounds, all hold together
+    with this probability. Both are exact, with no approximation
     for large numbers. The approach is chosen on other rows, so the choice costs
     nothing.
 
@@ -185,8 +226,12 @@ def accelerate(
     >>> bool((labels != model.predict(X[5000:])).mean() < 0.03)
     True
     """
-    bound = check_max_disagreement(max_disagreement)
+    check_bounds(max_disagreement, per_class)
     check_choice("method", method, METHODS)
+    if max_accuracy_loss is not None:
+        check_max_accuracy_loss(max_accuracy_loss)
+        if X is not None:
+            y = _checked_labels(X, y)
     if confidence is not None:
         confidence = check_confidence(confidence)
     rng = check_random_state(random_state)
@@ -201,19 +246,26 @@ def accelerate(
         return all_trees(_trained(model, decision_threshold), n_jobs)
     show = progress_for(verbose, "accelerating")
     trained = _trained(model, decision_threshold)
-    X = _in_memory(X, bound, confidence, rng)
+    X = _in_memory(X, least_bound(max_disagreement), confidence, rng)
     whole = AllTreesClassifier(trained, n_jobs=n_jobs).fit(X)
     if whole.forest_.model_predicts != "answer":
         # A bound on disagreement is one on labels, whatever the model's own `predict`
         # returns, and all classifiers here answer with labels.
         whole.forest_ = whole.forest_.replace(model_predicts="answer")
-    # Where there are too few rows for the bound, what never differs is still allowed.
-    level = bound if _enough_rows(_num_samples(X), bound, confidence) else 0.0
-    parts = _shared_out(X, level, confidence, rng)
-    selection = Selection(whole, parts, bound, confidence)
+    unsaid = isinstance(max_disagreement, _Default) and not per_class
+    limits = limits_for(
+        None if unsaid and max_accuracy_loss is not None else max_disagreement,
+        per_class,
+        whole.classes_,
+        confidence,
+        max_accuracy_loss,
+    )
+    parts, level = _shared_out(whole, X, y, limits, rng)
+    selection = Selection(whole, parts, limits)
     # Read once; the steps of a pipeline before the last one are in the model only.
     given = trained if whole.has_preprocessing else whole.forest_
-    settings = {"max_disagreement": level, "random_state": seed, "n_jobs": n_jobs}
+    aims = limits.as_parameters() if level > 0.0 else {"max_disagreement": 0.0}
+    settings = {**aims, "random_state": seed, "n_jobs": n_jobs}
     approaches = _approaches(whole.forest_, method)
     for number, approach in enumerate(approaches):
         show(0.05 + 0.7 * number / len(approaches))
@@ -270,8 +322,47 @@ def _in_memory(
     return engine.sample(X, max(ROWS_TO_DRAW, n_rows), random_state=rng)
 
 
-def _enough_rows(n_rows: int, bound: float, confidence: float | None) -> bool:
-    """Whether a bound can be promised with so many rows; warn or raise if not."""
+def _checked_labels(X: Any, y: Any) -> NDArray[Any]:
+    """Return labels for rows, or say what is missing."""
+    if y is None:
+        msg = (
+            "max_accuracy_loss is about errors against the truth, and y is None. Pass "
+            "the labels of X as y, or use max_disagreement, which needs none."
+        )
+        raise InvalidArgumentError(msg)
+    if engine_of(X) is not None:
+        msg = (
+            "max_accuracy_loss takes rows and labels in memory, and X is "
+            f"{type(X).__name__}. Draw some of both first."
+        )
+        raise InvalidArgumentError(msg)
+    labels = column_or_1d(y, warn=True)
+    check_consistent_length(X, labels)
+    missing = int(np.count_nonzero(labels != labels))  # NaN is unequal to itself
+    missing += sum(label is None for label in labels.tolist())
+    if missing:
+        msg = (
+            f"{missing:,} of {len(labels):,} labels are missing in y, and a loss of "
+            "accuracy is known for rows with labels only. Leave out rows without one, "
+            "if they are missing at random."
+        )
+        raise InvalidArgumentError(msg)
+    return labels
+
+
+def _shared_out(
+    whole: AllTreesClassifier,
+    X: Any,
+    y: NDArray[Any] | None,
+    limits: Limits,
+    rng: np.random.RandomState,
+) -> tuple[Parts, float]:
+    """Part the rows by what they are for; return the level to aim at as well.
+
+    Where there are too few rows for the bounds the level is 0: what never differs is
+    still allowed.
+    """
+    n_rows = _num_samples(X)
     if n_rows < LEAST_ROWS:
         msg = (
             f"There are too few rows: X has {n_rows}, and they are parted into those "
@@ -279,40 +370,37 @@ def _enough_rows(n_rows: int, bound: float, confidence: float | None) -> bool:
             f"{LEAST_ROWS} are the least."
         )
         raise InvalidArgumentError(msg)
-    n_to_promise = rows_to_promise(bound, confidence)
-    parts = split_by_use(
-        n_rows, SHARES_WITH_COMPARISON, n_to_promise, check_random_state(0)
-    )
-    if len(parts.prove) >= n_to_promise:
-        return True
-    warn_of_certain_exits(
-        len(parts.prove),
-        n_rows,
-        bound,
-        confidence,
-        share=SHARES_WITH_COMPARISON["prove"],
-        fallback="rows leave only where the trees left cannot change the answer",
-        stacklevel=3,
-    )
-    return False
-
-
-def _shared_out(
-    X: Any, bound: float, confidence: float | None, rng: np.random.RandomState
-) -> Parts:
-    """Part the rows by what they are for."""
-    parts = split_by_use(
-        _num_samples(X),
-        SHARES_WITH_COMPARISON,
-        rows_to_promise(bound, confidence),
-        rng,
-    )
+    shares, level = SHARES_WITH_COMPARISON, limits.level
+    full = np.zeros(n_rows, dtype=np.intp)  # which class makes no difference
+    if limits.by_class is not None and level > 0.0:
+        full = class_codes(whole.classes_, whole.predict(X))
+    if limits.only_by_class and level > 0.0:
+        parts = split_by_class(full, shares, limits.n_to_prove_by_class, rng)
+    else:
+        parts = split_by_use(n_rows, shares, limits.n_to_prove if level else 0, rng)
+    if level > 0.0 and not limits.are_enough(full[parts.prove]):
+        counts = np.bincount(full, minlength=len(limits.classes))
+        warn_of_certain_exits(
+            limits,
+            full[parts.prove],
+            counts,
+            share=shares["prove"],
+            fallback="rows leave only where the trees left cannot change the answer",
+            stacklevel=3,
+        )
+        parts, level = split_by_use(n_rows, shares, 0, rng), 0.0
+    true = None
+    if limits.accuracy_loss is not None:
+        assert y is not None
+        true = class_codes(whole.classes_, y)
     return Parts(
         to_fit=_safe_indexing(X, parts.fit),
         to_compare=_safe_indexing(X, parts.compare),
         to_prove=_safe_indexing(X, parts.prove),
-        n_given=parts.n_given,
-    )
+        given=np.bincount(full, minlength=len(limits.classes)),
+        true_compare=None if true is None else true[parts.compare],
+        true_prove=None if true is None else true[parts.prove],
+    ), level
 
 
 def _approaches(forest: Forest, method: str) -> list[Approach]:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
 from spinney.acceleration.timing import microseconds_per_row
 from spinney.base.all_trees import AllTreesClassifier
 from spinney.base.comparison import PROMISED, Candidate, Comparison
-from spinney.calibration.bounds import clopper_pearson_upper
+from spinney.base.estimator import class_codes
 from spinney.calibration.class_changes import (
     ClassChange,
     class_changes,
@@ -26,8 +27,8 @@ from spinney.calibration.ladder import (
     certificate_of,
     warn_of_certain_exits,
 )
+from spinney.calibration.limits import Limits
 from spinney.calibration.promise import Promise
-from spinney.calibration.risk_control import n_allowed
 from spinney.calibration.row_splits import SHARES_WITH_COMPARISON
 from spinney.errors import SpinneyWarning
 
@@ -47,14 +48,19 @@ class Parts:
         Rows to compare on.
     to_prove : array-like
         Rows that nothing is fitted to or chosen by, to establish a promise on.
-    n_given : int
-        How many rows there are in all.
+    given : ndarray of int
+        How many rows there are, of each class if that is known.
+    true_compare, true_prove : ndarray of int or None
+        True classes of the rows to compare and to prove on, as indices, if there is a
+        bound on the loss of accuracy.
     """
 
     to_fit: Any
     to_compare: Any
     to_prove: Any
-    n_given: int
+    given: NDArray[np.int64]
+    true_compare: NDArray[np.intp] | None = None
+    true_prove: NDArray[np.intp] | None = None
 
 
 @dataclass(frozen=True)
@@ -118,24 +124,15 @@ class Selection:
         The model with all its trees.
     parts : Parts
         Rows by what they are for.
-    bound : float
-        Share of new rows that may be answered otherwise than by the model.
-    confidence : float or None
-        Confidence that was asked for.
+    limits : Limits
+        The bounds.
     """
 
-    def __init__(
-        self,
-        whole: AllTreesClassifier,
-        parts: Parts,
-        bound: float,
-        confidence: float | None,
-    ) -> None:
+    def __init__(self, whole: AllTreesClassifier, parts: Parts, limits: Limits) -> None:
         self.whole = whole
         self.parts = parts
-        self.bound = bound
-        self.confidence = confidence
-        self._reference = whole.predict(parts.to_compare)
+        self.limits = limits
+        self._reference = self._codes_of(whole, parts.to_compare)
         self._changes: tuple[ClassChange, ...] = ()
         self.candidates: list[FittedCandidate] = []
         self._full = _untimed(
@@ -172,8 +169,9 @@ class Selection:
             for make in reversed(ladder):
                 fitted = make()
                 labels, counts = fitted.predict_counted(self.parts.to_compare)
-                disagreement = float(np.mean(labels != self._reference))
-                kept = make is certain or self._is_likely_kept(disagreement)
+                codes = class_codes(self.whole.classes_, labels)
+                disagreement = float(np.mean(codes != self._reference))
+                kept = make is certain or self._is_likely_kept(codes)
                 if kept:
                     break
         if not ladder:
@@ -189,14 +187,15 @@ class Selection:
         bold = ladder if certain is None else ladder[1:]
         self.candidates.append(FittedCandidate(fitted, certain, bold, record))
 
-    def _is_likely_kept(self, disagreement: float) -> bool:
+    def _codes_of(self, classifier: Any, X: Any) -> NDArray[np.intp]:
+        """Return the answers of a classifier as class indices."""
+        return class_codes(self.whole.classes_, classifier.predict(X))
+
+    def _is_likely_kept(self, codes: NDArray[np.intp]) -> bool:
         """Whether a promise is to be expected from the rows that are kept for it."""
-        n_rows = _num_samples(self.parts.to_prove)
-        n_expected = math.ceil(disagreement * n_rows)
-        if self.confidence is None:
-            return n_expected <= max(n_allowed(n_rows, self.bound), 0)
-        likely = clopper_pearson_upper(n_expected, n_rows, self.confidence)
-        return likely <= self.bound
+        n_to_prove = _num_samples(self.parts.to_prove)
+        true = self.parts.true_compare
+        return self.limits.likely_to_keep(self._reference, codes, true, n_to_prove)
 
     def time(self) -> None:
         """Measure how long all trees take, and each candidate that kept the bound."""
@@ -243,29 +242,33 @@ class Selection:
             Whether it has to be faster than all trees.
         """
         fresh = self.parts.to_prove
-        full = self.whole.predict(fresh) if _num_samples(fresh) else np.arange(0)
+        full = np.arange(0)
+        if _num_samples(fresh):
+            full = self._codes_of(self.whole, fresh)
         kept = None
         if chosen.ladder:
             kept = boldest_kept(
                 (make() for make in chosen.ladder),
-                lambda candidate: candidate.predict(fresh),
+                lambda candidate: self._codes_of(candidate, fresh),
                 full,
-                max_disagreement=self.bound,
-                confidence=self.confidence,
+                self.limits,
+                self.parts.true_prove,
             )
         if kept is not None:
             classifier, promise = kept
+            labels = self.whole.classes_
             self._changes = class_changes(
-                self.whole.classes_, full, classifier.predict(fresh)
+                labels, labels[full], classifier.predict(fresh)
             )
-            warn_of_lost_classes(self._changes, self.bound, stacklevel=3)
+            warn_of_lost_classes(self._changes, promise, stacklevel=3)
         else:
             if chosen.ladder:
-                self._warn_that_nothing_is_kept(len(full), chosen.certain is not None)
+                self._warn_that_nothing_is_kept(full, chosen.certain is not None)
             if chosen.certain is None:
                 chosen.record = replace(chosen.record, kept_promise=False)
                 return None
-            classifier, promise = chosen.certain(), Promise("never", self.bound)
+            classifier = chosen.certain()
+            promise = Promise("never", self.limits.level)
         chosen.classifier = classifier
         classifier.promise_, classifier.certificate_ = promise, certificate_of(promise)
         classifier.class_changes_ = self._changes
@@ -288,12 +291,13 @@ class Selection:
             level=PROMISED,
         )
 
-    def _warn_that_nothing_is_kept(self, n_rows: int, is_certain: bool) -> None:
+    def _warn_that_nothing_is_kept(
+        self, full: NDArray[np.intp], is_certain: bool
+    ) -> None:
         warn_of_certain_exits(
-            n_rows,
-            self.parts.n_given,
-            self.bound,
-            self.confidence,
+            self.limits,
+            full,
+            self.parts.given,
             share=SHARES_WITH_COMPARISON["prove"],
             fallback=(
                 "rows leave only where the trees left cannot change the answer"
@@ -316,8 +320,8 @@ class Selection:
             model = self.whole.estimator
             classifier.set_params(
                 estimator=model,
-                max_disagreement=self.bound,
-                confidence=self.confidence,
+                **self.limits.as_parameters(),
+                confidence=self.limits.confidence,
             )
             classifier.estimator_ = model
         records = [replace(self._full, chosen=chosen is None)]
@@ -330,8 +334,8 @@ class Selection:
             self.whole.forest_.n_trees,
             _num_samples(self.parts.to_fit),
             self.n_compared,
-            self.bound,
-            self.confidence,
+            self.limits.on_all_rows,
+            self.limits.confidence,
             self._outcome(chosen),
             () if chosen is None else self._changes,
         )

@@ -53,6 +53,9 @@ class AllTreesClassifier(CountingClassifier):
     estimator : estimator or Forest
         The ensemble. ``FrozenEstimator(model)`` for a trained model; an unfitted
         estimator is trained by `fit`.
+    decision_threshold : float, default=None
+        For two classes: the probability of the second class from which it is
+        predicted, as in `spinney.read_model`; None for as the model decides.
     n_jobs : int, default=None
         Number of threads; None means one, -1 all cores.
 
@@ -94,10 +97,18 @@ class AllTreesClassifier(CountingClassifier):
 
     # What others promise; here nothing ever differs, on any rows.
     max_disagreement = 0.0
+    per_class = False
     confidence = None
 
-    def __init__(self, estimator: Any, *, n_jobs: int | None = None) -> None:
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        decision_threshold: float | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
         self.estimator = estimator
+        self.decision_threshold = decision_threshold
         self.n_jobs = n_jobs
 
     def fit(self, X: Any = None, y: Any = None) -> AllTreesClassifier:
@@ -117,7 +128,10 @@ class AllTreesClassifier(CountingClassifier):
             The fitted classifier.
         """
         if X is None and is_trained(self.estimator):
-            forest = read_model(parted(self.estimator).ensemble)
+            forest = read_model(
+                parted(self.estimator).ensemble,
+                decision_threshold=self.decision_threshold,
+            )
             if forest.classes_ is None:
                 msg = (
                     f"AllTreesClassifier needs a classifier, got a regressor "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
-from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from spinney.base.comparison import Comparison
 from spinney.base.early_exit_classifier import CountingClassifier
-from spinney.calibration.bounds import (
-    Certificate,
-    check_confidence,
-    check_max_disagreement,
-)
-from spinney.calibration.promise import KINDS, Promise
+from spinney.calibration.bounds import Certificate, check_confidence
+from spinney.calibration.ladder import certificate_of
+from spinney.calibration.limits import check_bounds
+from spinney.calibration.promise import KINDS, AccuracyBound, ClassBound, Promise
 from spinney.errors import FormatError, InvalidArgumentError
 from spinney.forest import Forest
 from spinney.persistence.container import Arrays, Settings
@@ -39,6 +36,17 @@ from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
 from spinney.runtime.kernel_arrays import own_copy
 from spinney.runtime.score_bins import ScoreBins
+
+# What a file says of a certificate.
+IN_CERTIFICATE = (
+    "disagreement",
+    "upper_bound",
+    "n_rows",
+    "n_disagreements",
+    "confidence",
+)
+# Parameters that older versions did not have, and what they stand for.
+ADDED = {"decision_threshold": None, "per_class": False}
 
 
 def classifier_to_parts(classifier: BaseEstimator) -> tuple[Settings, Arrays]:
@@ -66,6 +74,9 @@ def classifier_to_parts(classifier: BaseEstimator) -> tuple[Settings, Arrays]:
     settings, arrays = part_forest_to_parts("forest", forest)
     parameters = classifier.get_params(deep=False)
     parameters.pop("estimator", None)
+    bounds = parameters.get("max_disagreement")
+    if isinstance(bounds, Mapping):  # labels need not be texts
+        parameters["max_disagreement"] = list(bounds.items())
     settings["parameters"] = {
         name: _plain(name, value) for name, value in parameters.items()
     }
@@ -134,6 +145,7 @@ def estimator_from_parts(
     parameters = take_setting(settings, "parameters", dict)
     names = set(kind._get_param_names())
     wanted = names - {"estimator"}
+    parameters = {k: v for k, v in ADDED.items() if k in wanted} | parameters
     if set(parameters) != wanted:
         msg = f"its parameters must be {sorted(wanted)}"
         raise FormatError(msg)
@@ -176,8 +188,11 @@ def _check_parameters(parameters: Settings) -> None:
     try:
         if parameters.get("confidence") is not None:
             check_confidence(parameters["confidence"])
-        if isinstance(parameters.get("max_disagreement", 0.0), (int, float, str)):
-            check_max_disagreement(parameters.get("max_disagreement", 0.0))
+        if isinstance(parameters.get("max_disagreement"), list):
+            pairs = parameters["max_disagreement"]
+            parameters["max_disagreement"] = _bounds_from_pairs(pairs)
+        bounds = parameters.get("max_disagreement", 0.0)
+        check_bounds(bounds, parameters.get("per_class", False))
     except InvalidArgumentError as error:
         raise FormatError(str(error).rstrip(".")) from error
 
@@ -260,28 +275,49 @@ def engine_of_parts(forest: Forest, rule: ExitRule) -> EarlyExitEngine:
         raise FormatError(str(error).rstrip(".")) from error
 
 
+def _bounds_from_pairs(pairs: list[Any]) -> dict[Any, float]:
+    """Return bounds for classes out of a file, or say what is wrong."""
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) != 2 or isinstance(pair[0], list):
+            msg = "bounds for classes must be pairs of a label and a number"
+            raise FormatError(msg)
+    return dict(pairs)
+
+
 def certificate_to_setting(certificate: Certificate | None) -> Settings | None:
-    """Return what is proven about a classifier as one setting, null if nothing is."""
-    return None if certificate is None else asdict(certificate)
+    """Return what is proven about a classifier as one setting, null if nothing is.
+
+    Bounds for classes are those of the promise, which is saved beside it.
+    """
+    if certificate is None:
+        return None
+    return {name: getattr(certificate, name) for name in IN_CERTIFICATE}
 
 
-def take_certificate(settings: Settings) -> Certificate | None:
-    """Take out of settings what is proven about a classifier, if anything is."""
+def take_certificate(settings: Settings, promise: Promise | None) -> Certificate | None:
+    """Take out of settings what is proven about a classifier, if anything is.
+
+    Parameters
+    ----------
+    settings : dict
+        Settings, perhaps forged.
+    promise : Promise or None
+        What is promised, with the bounds for classes.
+    """
     if "certificate" in settings and settings["certificate"] is None:
         return settings.pop("certificate")
     parts = take_setting(settings, "certificate", dict)
-    kinds = {
-        field.name: int if field.name.startswith("n_") else float
-        for field in fields(Certificate)
-    }
+    kinds = {name: int if name.startswith("n_") else float for name in IN_CERTIFICATE}
     values = {name: take_setting(parts, name, kind) for name, kind in kinds.items()}
     refuse_leftovers(parts, {})
+    if promise is not None and promise.by_class:
+        return certificate_of(promise)
     return Certificate(**values)
 
 
 def promise_to_setting(promise: Promise | None) -> Settings | None:
     """Return what is promised about new rows as one setting, null if nothing is."""
-    return None if promise is None else asdict(promise)
+    return None if promise is None else promise.to_dict()
 
 
 def take_promise(settings: Settings) -> Promise | None:
@@ -297,21 +333,66 @@ def take_promise(settings: Settings) -> Promise | None:
     if kind not in KINDS:
         msg = f"the kind of a promise must be one of {', '.join(KINDS)}"
         raise FormatError(msg)
-    confidence = parts.pop("confidence", None)
-    if confidence is not None:
-        confidence = take_setting({"confidence": confidence}, "confidence", float)
+    confidence = _number_or_none(parts, "confidence")
     promise = Promise(
         kind,
-        take_setting(parts, "max_disagreement", float),
+        _number_or_none(parts, "max_disagreement"),
         confidence,
         take_setting(parts, "n_rows", int),
         take_setting(parts, "n_disagreements", int),
+        _take_class_bounds(parts.pop("by_class", [])),
+        _take_accuracy_bound(parts.pop("accuracy", None)),
     )
     refuse_leftovers(parts, {})
     if (kind == "confidence") != (confidence is not None):
         msg = "a promise has a confidence if and only if it is of that kind"
         raise FormatError(msg)
     return promise
+
+
+def _number_or_none(parts: Settings, name: str) -> float | None:
+    """Take a number out of settings that may be null, or missing."""
+    value = parts.pop(name, None)
+    return None if value is None else take_setting({name: value}, name, float)
+
+
+def _take_class_bounds(given: Any) -> tuple[ClassBound, ...]:
+    """Return the bounds for classes out of a file, or say what is wrong."""
+    if not isinstance(given, list):
+        msg = "by_class of a promise must be a list"
+        raise FormatError(msg)
+    bounds = []
+    for parts in given:
+        label = parts.pop("label", None) if isinstance(parts, dict) else None
+        if not isinstance(label, (str, int, float)):
+            msg = "a bound for a class must have a label that is a text or a number"
+            raise FormatError(msg)
+        bounds.append(
+            ClassBound(
+                label,
+                take_setting(parts, "max_disagreement", float),
+                take_setting(parts, "n_rows", int),
+                take_setting(parts, "n_disagreements", int),
+            )
+        )
+        refuse_leftovers(parts, {})
+    return tuple(bounds)
+
+
+def _take_accuracy_bound(parts: Any) -> AccuracyBound | None:
+    """Return the bound on the loss of accuracy out of a file, if there is one."""
+    if parts is None:
+        return None
+    if not isinstance(parts, dict):
+        msg = "accuracy of a promise must be a mapping"
+        raise FormatError(msg)
+    bound = AccuracyBound(
+        take_setting(parts, "max_accuracy_loss", float),
+        take_setting(parts, "n_harmed", int),
+        take_setting(parts, "n_helped", int),
+    )
+    refuse_leftovers(parts, {})
+    return bound
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -85,8 +85,9 @@ class Comparison:
         Rows that order and thresholds were fitted to.
     n_compared : int
         Held-out rows, on which the candidates were compared.
-    max_disagreement : float
-        Share of the rows that may be answered otherwise than by the model.
+    max_disagreement : float or None
+        Share of the rows that may be answered otherwise than by the model; the largest,
+        if each class has a bound of its own; None if there is no such bound.
     confidence : float or None
         Confidence that was asked for.
     outcome : str
@@ -100,7 +101,7 @@ class Comparison:
     n_trees: int
     n_fitted: int
     n_compared: int
-    max_disagreement: float
+    max_disagreement: float | None
     confidence: float | None
     outcome: str
     class_changes: tuple[ClassChange, ...] = ()
@@ -113,11 +114,13 @@ class Comparison:
     @property
     def description(self) -> str:
         """What was compared on which rows, in a sentence or two."""
-        words = (
-            f"Compared on {self.n_compared:,} held-out rows, where at most "
-            f"{percent(self.max_disagreement)} may be answered differently than by the "
-            "model; times are per row."
-        )
+        words = f"Compared on {self.n_compared:,} held-out rows"
+        if self.max_disagreement is not None:
+            words += (
+                f", where at most {percent(self.max_disagreement)} may be answered "
+                "differently than by the model"
+            )
+        words += "; times are per row."
         if any(one.level == PROMISED for one in self.candidates):
             words += (
                 "\nBelow the fastest: the same as bold as is promised, with the share "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -25,11 +26,16 @@ from spinney.calibration.fitted_rule import FittedRule
 from spinney.calibration.ladder import (
     boldest_kept,
     certificate_of,
-    rows_to_promise,
     warn_of_certain_exits,
 )
+from spinney.calibration.limits import Bounds, Limits, limits_for
 from spinney.calibration.promise import Promise
-from spinney.calibration.row_splits import SHARES, RowParts
+from spinney.calibration.row_splits import (
+    SHARES,
+    RowParts,
+    split_by_class,
+    split_by_use,
+)
 from spinney.forest import Forest
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
@@ -41,7 +47,7 @@ class CountingClassifier(EnsembleClassifier, ABC):
     """Base of the classifiers that count how many trees each answer has taken."""
 
     _takes_sparse = True
-    max_disagreement: float
+    max_disagreement: Bounds
     n_jobs: int | None
     certificate_: Certificate | None
     promise_: Promise | None
@@ -202,6 +208,7 @@ class CountingClassifier(EnsembleClassifier, ABC):
 class EarlyExitClassifier(EarlyProbabilities, CountingClassifier):
     """Base of the classifiers that execute an exit rule."""
 
+    per_class: bool
     confidence: float | None
     rule_: ExitRule
     order_: NDArray[np.int64]
@@ -218,8 +225,9 @@ class EarlyExitClassifier(EarlyProbabilities, CountingClassifier):
         full: NDArray[np.intp],
         parts: RowParts,
         engine_for: Callable[[ExitRule, EarlyExitEngine | None], EarlyExitEngine],
+        limits: Limits,
     ) -> FittedRule:
-        """Return the boldest rule of a ladder that keeps the bound on new rows.
+        """Return the boldest rule of a ladder that keeps all bounds on new rows.
 
         Sets `promise_`, `certificate_` and `class_changes_`.
 
@@ -238,9 +246,11 @@ class EarlyExitClassifier(EarlyProbabilities, CountingClassifier):
             How rows were shared out.
         engine_for : callable
             Makes the engine for a rule, with the last engine at hand.
+        limits : Limits
+            The bounds.
         """
-        bound = float(self.max_disagreement)
         engine: EarlyExitEngine | None = None
+        level = limits.level
 
         def answers_of(fitted: FittedRule) -> NDArray[np.intp]:
             nonlocal engine
@@ -248,23 +258,15 @@ class EarlyExitClassifier(EarlyProbabilities, CountingClassifier):
             return engine.evaluate(rows, self.n_jobs)[0]
 
         kept = None
-        enough = len(full) >= rows_to_promise(bound, self.confidence)
-        if bound > 0.0 and len(ladder) and enough:
-            kept = boldest_kept(
-                (make() for make in ladder),
-                answers_of,
-                full,
-                max_disagreement=bound,
-                confidence=self.confidence,
-            )
+        if level > 0.0 and len(ladder) and limits.are_enough(full):
+            kept = boldest_kept((make() for make in ladder), answers_of, full, limits)
         if kept is None:
-            self._promise(Promise("never", bound))
-            if bound > 0.0 and len(ladder):
+            self._promise(Promise("never", level))
+            if level > 0.0 and len(ladder):
                 warn_of_certain_exits(
-                    len(full),
-                    parts.n_given,
-                    bound,
-                    self.confidence,
+                    limits,
+                    full,
+                    parts.given,
                     share=SHARES["prove"],
                     fallback=(
                         "rows leave only where the rest of the ensemble cannot change "
@@ -277,8 +279,40 @@ class EarlyExitClassifier(EarlyProbabilities, CountingClassifier):
         self._promise(promise)
         labels = (self.classes_[codes] for codes in (full, answers_of(fitted)))
         self.class_changes_ = class_changes(self.classes_, *labels)
-        warn_of_lost_classes(self.class_changes_, bound, stacklevel=4)
+        warn_of_lost_classes(self.class_changes_, promise, stacklevel=4)
         return fitted
+
+    def _limits(self) -> Limits:
+        """Return the bounds that were asked for, now that the classes are known."""
+        return limits_for(
+            self.max_disagreement, self.per_class, self.classes_, self.confidence
+        )
+
+    def _shared_out(
+        self,
+        n_rows: int,
+        full: Callable[[], NDArray[np.intp]],
+        limits: Limits,
+        rng: np.random.RandomState,
+    ) -> RowParts:
+        """Part rows into those to fit to, as bounds weigh them, and those to prove on.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
+        full : callable
+            Returns the class indices that the full ensemble gives them.
+        limits : Limits
+            The bounds.
+        rng : RandomState
+            Draws which row comes where.
+        """
+        if limits.by_class is None:
+            return split_by_use(n_rows, SHARES, limits.n_to_prove, rng)
+        codes = full()
+        parts = split_by_class(codes, SHARES, limits.n_to_prove_by_class, rng)
+        return replace(parts, fit=limits.balanced(parts.fit, codes[parts.fit], rng))
 
     def _promise(self, promise: Promise) -> None:
         """Set what is promised; no class has changed as far as is known."""
@@ -309,7 +343,9 @@ class EarlyExitClassifier(EarlyProbabilities, CountingClassifier):
     ) -> Self:
         """Return a copy with another bound and rule, of which nothing is proven."""
         other = copy.copy(self)
-        other.set_params(max_disagreement=float(level), confidence=None)
+        other.set_params(
+            max_disagreement=float(level), per_class=False, confidence=None
+        )
         other.certificate_ = other.promise_ = None
         other.class_changes_ = ()
         if hasattr(other, "acceleration_"):

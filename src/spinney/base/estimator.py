@@ -72,6 +72,9 @@ class EnsembleEstimator(MetaEstimatorMixin):
 
     estimator: Any
     forest_: Any
+    # Probability from which the second of two classes is predicted, where it is a
+    # parameter; None for as the model decides.
+    decision_threshold: float | None = None
     # Whether sparse rows may stay sparse until they are evaluated.
     _takes_sparse = False
 
@@ -205,7 +208,9 @@ class EnsembleClassifier(
             the model that was trained on the other rows does not know the label.
         """
         X, y = self._train(X, y, hold_out)
-        forest = read_model(parted(self.estimator_).ensemble)
+        forest = read_model(
+            parted(self.estimator_).ensemble, decision_threshold=self.decision_threshold
+        )
         if forest.classes_ is None:
             msg = (
                 "Early exit is for classifiers, got a regressor "
@@ -265,22 +270,7 @@ class EnsembleClassifier(
         Labels that the model does not know are an error if it was trained elsewhere,
         and -1 if they were kept back from it here.
         """
-        classes = self.classes_
-        order = np.argsort(classes)
-        index = np.searchsorted(classes, y, sorter=order)
-        codes = order[np.minimum(index, len(classes) - 1)]
-        strange = classes[codes] != y
-        if np.any(strange) and not is_trained(self.estimator):
-            return np.where(strange, -1, codes)
-        if np.any(strange):
-            first = np.asarray(y)[strange][:1].tolist()[0]
-            msg = (
-                f"y holds the label {first!r}, which the model "
-                f"does not know; its classes are {_shortened(classes)}. Pass labels "
-                "as the model was trained with."
-            )
-            raise InvalidArgumentError(msg)
-        return codes
+        return class_codes(self.classes_, y, is_trained(self.estimator))
 
     def predict_full(self, X: Any) -> NDArray[Any]:
         """Answer with the full ensemble, as the trained model does.
@@ -312,6 +302,36 @@ class EnsembleClassifier(
             Class labels.
         """
         return self.predict_full(X)
+
+
+def class_codes(
+    classes: NDArray[Any], y: NDArray[Any], must_be_known: bool = True
+) -> NDArray[np.intp]:
+    """Return labels as indices of classes.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_classes,)
+        The labels of a model.
+    y : ndarray of shape (n_rows,)
+        Labels.
+    must_be_known : bool, default=True
+        Whether a label that the model does not know is an error; -1 if not.
+    """
+    order = np.argsort(classes)
+    index = np.searchsorted(classes, y, sorter=order)
+    codes = order[np.minimum(index, len(classes) - 1)]
+    strange = classes[codes] != y
+    if not np.any(strange):
+        return codes
+    if not must_be_known:
+        return np.where(strange, -1, codes)
+    first = np.asarray(y)[strange][:1].tolist()[0]
+    msg = (
+        f"y holds the label {first!r}, which the model does not know; its classes are "
+        f"{_shortened(classes)}. Pass labels as the model was trained with."
+    )
+    raise InvalidArgumentError(msg)
 
 
 def is_trained(estimator: Any) -> bool:

@@ -8,8 +8,8 @@ binomial. `certify` turns that number into a bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -35,6 +35,9 @@ class Certificate:
         Rows among them on which the two differed.
     confidence : float
         Probability with which rows drawn at random lead to a bound that holds.
+    by_class : mapping
+        A certificate for the rows that the full ensemble puts into each class, if it
+        was asked for; each holds with this confidence on its own.
 
     See Also
     --------
@@ -46,6 +49,7 @@ class Certificate:
     n_rows: int
     n_disagreements: int
     confidence: float
+    by_class: Mapping[Any, Certificate] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         if self.n_rows == 0:
@@ -55,11 +59,22 @@ class Certificate:
             f"<Certificate: {self.n_disagreements:,} of {self.n_rows:,} rows "
             f"({percent(self.disagreement)}) disagreed with the full ensemble; of new "
             f"rows of the same kind at most {percent(bound)} do, with "
-            f"{percent(self.confidence)} confidence.>"
+            f"{percent(self.confidence)} confidence{self._words_by_class()}.>"
         )
 
+    def _words_by_class(self) -> str:
+        """Return the same for each class, in brief."""
+        told = [
+            f"{label!r} {one.n_disagreements:,} of {one.n_rows:,}, at most "
+            f"{percent(rounded_up(one.upper_bound))}"
+            for label, one in self.by_class.items()
+        ]
+        return f"; by class: {'; '.join(told)}" if told else ""
 
-def certify(classifier: Any, X: Any, *, confidence: float = 0.95) -> Certificate:
+
+def certify(
+    classifier: Any, X: Any, *, confidence: float = 0.95, per_class: bool = False
+) -> Certificate:
     """Bound how often a fitted classifier disagrees with its full ensemble.
 
     Both answer every row of `X`, and an exact binomial bound is put on the share
@@ -77,6 +92,9 @@ def certify(classifier: Any, X: Any, *, confidence: float = 0.95) -> Certificate
         Dask or Spark are counted on the workers, over all rows.
     confidence : float, default=0.95
         Confidence of the bound, above 0 and below 1.
+    per_class : bool, default=False
+        Whether to bound the disagreement for the rows of each class as well, by what
+        the full ensemble answers: ``certificate.by_class[label]``.
 
     Returns
     -------
@@ -100,6 +118,9 @@ def certify(classifier: Any, X: Any, *, confidence: float = 0.95) -> Certificate
     Over which randomness: the draw of `X`. With probability `confidence` at least, `X`
     comes out so that the bound holds (one-sided Clopper-Pearson bound [1]_, never less
     whatever the number of rows).
+
+    Each bound on a class has the same confidence on its own. For all K classes to hold
+    together, ask for a confidence of ``1 - (1 - confidence) / K``.
 
     What would invalidate it: rows that the classifier was fitted or its settings were
     chosen on; rows that depend on one another (copies, several rows of one person);
@@ -130,6 +151,12 @@ def certify(classifier: Any, X: Any, *, confidence: float = 0.95) -> Certificate
             raise InvalidArgumentError(msg)
     engine = engine_of(X)
     if engine is not None:
+        if per_class:
+            msg = (
+                "per_class=True takes rows in memory, and X is "
+                f"{type(X).__name__}. Pass a sample of the rows."
+            )
+            raise InvalidArgumentError(msg)
         counts = engine.count_disagreements(classifier, X)
         return _certificate(
             int(counts[:, 1].sum()), int(counts[:, 0].sum()), confidence
@@ -137,7 +164,20 @@ def certify(classifier: Any, X: Any, *, confidence: float = 0.95) -> Certificate
     quick = np.asarray(classifier.predict(X))
     own = getattr(classifier, "predict_model", classifier.predict_full)
     full = np.asarray(own(X))
-    return _certificate(int(np.count_nonzero(quick != full)), len(full), confidence)
+    differs = quick != full
+    certificate = _certificate(int(np.count_nonzero(differs)), len(full), confidence)
+    if not per_class:
+        return certificate
+    labels = getattr(classifier, "classes_", np.unique(full))
+    by_class = {
+        label.item() if isinstance(label, np.generic) else label: _certificate(
+            int(np.count_nonzero(differs[full == label])),
+            int(np.count_nonzero(full == label)),
+            confidence,
+        )
+        for label in labels
+    }
+    return replace(certificate, by_class=by_class)
 
 
 def clopper_pearson_upper(n_events: int, n_rows: int, confidence: float) -> float:
@@ -214,16 +254,23 @@ def check_confidence(confidence: Any) -> float:
     return number
 
 
-def check_max_disagreement(max_disagreement: Any) -> float:
+def check_max_disagreement(
+    max_disagreement: Any, name: str = "max_disagreement"
+) -> float:
     """Return the bound on the disagreement as a float, or raise."""
     number = _as_float(max_disagreement)
     if not 0.0 <= number < 1.0:
         msg = (
-            f"max_disagreement must be in [0, 1), got {max_disagreement!r}. It is a "
-            "share of the rows: write 0.005 for five rows in a thousand."
+            f"{name} must be in [0, 1), got {max_disagreement!r}. It is a share of the "
+            "rows: write 0.005 for five rows in a thousand."
         )
         raise InvalidArgumentError(msg)
     return number
+
+
+def check_max_accuracy_loss(max_accuracy_loss: Any) -> float:
+    """Return the bound on the loss of accuracy as a float, or raise."""
+    return check_max_disagreement(max_accuracy_loss, "max_accuracy_loss")
 
 
 def _as_float(value: Any) -> float:

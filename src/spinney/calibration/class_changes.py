@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.calibration.promise import Promise
 from spinney.errors import SpinneyWarning
 
 # A class that loses more than this share of its rows is worth a warning, if that is
@@ -85,20 +86,23 @@ def class_changes(
 
 
 def warn_of_lost_classes(
-    changes: Sequence[ClassChange], max_disagreement: float, stacklevel: int
+    changes: Sequence[ClassChange], promise: Promise, stacklevel: int
 ) -> None:
-    """Warn of classes that vanish or lose much.
+    """Warn of classes that vanish or lose much, unless they have bounds of their own.
 
     Parameters
     ----------
     changes : sequence of ClassChange
         What became of each class on calibration rows.
-    max_disagreement : float
-        The bound that was asked for.
+    promise : Promise
+        What is promised.
     stacklevel : int
         As in `warnings.warn`, counted from the caller.
     """
-    worst = [one for one in changes if one.vanishes or one.loses_much(max_disagreement)]
+    if promise.by_class:
+        return
+    bound = promise.max_disagreement or 0.0
+    worst = [one for one in changes if one.vanishes or one.loses_much(bound)]
     if not worst:
         return
     told = [
@@ -108,9 +112,10 @@ def warn_of_lost_classes(
     ]
     if len(worst) > N_NAMED:
         told.append(f"{len(worst) - N_NAMED} more")
+    of = f"of {bound:g} " if bound else ""
     msg = (
-        "Early exit loses much of rare classes, within the bound of "
-        f"{max_disagreement:g} on all rows together. On the calibration rows: "
-        f"{'; '.join(told)}. Pass a smaller max_disagreement if these classes matter."
+        f"Early exit loses much of rare classes, within the bound {of}on all rows "
+        f"together. On the calibration rows: {'; '.join(told)}. Pass "
+        "per_class=True, or max_disagreement={label: bound}, if these classes matter."
     )
     warnings.warn(msg, SpinneyWarning, stacklevel=stacklevel + 1)

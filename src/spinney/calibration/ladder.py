@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,16 @@ from spinney.calibration.bounds import (
     rounded_up,
     rows_needed,
 )
+from spinney.calibration.limits import Limits, plain
 from spinney.calibration.promise import Promise
-from spinney.calibration.risk_control import control_risk, rows_to_control
-from spinney.calibration.row_splits import LEAST_TO_FIT
+from spinney.calibration.risk_control import rows_to_control
+from spinney.calibration.row_splits import LEAST_OF_CLASS, LEAST_TO_FIT
 from spinney.errors import SpinneyWarning
 
 Candidate = TypeVar("Candidate")
+
+# Classes that a warning names.
+MOST_NAMED = 5
 
 # How far the most cautious candidates are moved out, in deviations.
 WIDENINGS = (3.0, 2.0, 1.5, 1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05)
@@ -127,59 +131,45 @@ def certify_sequence(
 
 def boldest_kept(
     candidates: Iterable[Candidate],
-    answers_of: Callable[[Candidate], NDArray[Any]],
-    full: NDArray[Any],
-    *,
-    max_disagreement: float,
-    confidence: float | None,
+    answers_of: Callable[[Candidate], NDArray[np.intp]],
+    full: NDArray[np.intp],
+    limits: Limits,
+    true: NDArray[np.intp] | None = None,
 ) -> tuple[Candidate, Promise] | None:
-    """Return the boldest candidate that keeps a bound on new rows, if any does.
+    """Return the boldest candidate that keeps all bounds on new rows, if any does.
+
+    Candidates are tested one after another, until the first fails one of the tests.
 
     Parameters
     ----------
     candidates : iterable
         From the most cautious to the boldest, fixed before the rows are looked at.
     answers_of : callable
-        Returns the answers of a candidate for rows that played no part in making it.
+        Returns the answers of a candidate, as class indices, for rows that played no
+        part in making it.
     full : ndarray of shape (n_rows,)
         The answers of the full ensemble.
-    max_disagreement : float
-        The bound.
-    confidence : float or None
-        The probability with which it is to hold; None for on average.
+    limits : Limits
+        The bounds.
+    true : ndarray of shape (n_rows,), optional
+        True classes, needed for a bound on the loss of accuracy.
 
     Returns
     -------
     kept : tuple of the candidate and a Promise, or None
-        As `control_risk` chooses it, or, with a confidence, `certify_sequence`.
+        With one bound on all rows as `control_risk` chooses it, or, with a confidence,
+        `certify_sequence`.
     """
-    tried: list[Candidate] = []
-    counts: list[int] = []
-
-    def differs() -> Iterator[NDArray[np.bool_]]:
-        for candidate in candidates:
-            here = np.asarray(answers_of(candidate) != full)
-            tried.append(candidate)
-            counts.append(int(np.count_nonzero(here)))
-            yield here
-
-    if confidence is None:
-        index = control_risk(differs(), len(full), max_disagreement)
-    else:
-        accepted = certify_sequence(
-            (int(np.count_nonzero(here)) for here in differs()),
-            len(full),
-            max_disagreement=max_disagreement,
-            confidence=confidence,
-        )
-        index = None if accepted is None else accepted.index
-    if index is None:
+    tests = limits.tests(full, true)
+    kept = None
+    for candidate in candidates:
+        answers = np.asarray(answers_of(candidate))
+        if not all(test.passes(answers) for test in tests):
+            break
+        kept = candidate, answers
+    if kept is None:
         return None
-    kind = "expected" if confidence is None else "confidence"
-    promise = Promise(
-        kind, float(max_disagreement), confidence, len(full), counts[index]
-    )
-    return tried[index], promise
+    return kept[0], limits.promise(full, kept[1], true)
 
 
 def certificate_of(promise: Promise) -> Certificate | None:
@@ -189,17 +179,24 @@ def certificate_of(promise: Promise) -> Certificate | None:
     ----------
     promise : Promise
         What is promised. The bound is the one that was asked for: a tighter one, from
-        the count of the candidate taken, would not hold after the choice.
+        the count of the candidate taken, would not hold after the choice. There is
+        none without a bound on the disagreement.
     """
-    if promise.kind != "confidence":
+    bound, confidence = promise.max_disagreement, promise.confidence
+    if promise.kind != "confidence" or bound is None:
         return None
-    assert promise.confidence is not None
-    return Certificate(
-        promise.n_disagreements / promise.n_rows,
-        promise.max_disagreement,
-        promise.n_rows,
-        promise.n_disagreements,
-        promise.confidence,
+    assert confidence is not None
+
+    def proven(n_events: int, n_rows: int, bound: float) -> Certificate:
+        share = n_events / n_rows if n_rows else math.nan
+        return Certificate(share, bound, n_rows, n_events, confidence)
+
+    return replace(
+        proven(promise.n_disagreements, promise.n_rows, bound),
+        by_class={
+            one.label: proven(one.n_disagreements, one.n_rows, one.max_disagreement)
+            for one in promise.by_class
+        },
     )
 
 
@@ -221,25 +218,25 @@ def rows_to_promise(max_disagreement: float, confidence: float | None) -> int:
 
 
 def warn_of_certain_exits(
-    n_rows: int,
-    n_given: int,
-    max_disagreement: float,
-    confidence: float | None,
+    limits: Limits,
+    full: NDArray[np.intp],
+    given: NDArray[np.int64],
     *,
     share: float,
     fallback: str,
     stacklevel: int,
 ) -> None:
-    """Warn that no candidate keeps the bound, and say what would help.
+    """Warn that no candidate keeps all bounds, and say what would help.
 
     Parameters
     ----------
-    n_rows, n_given : int
-        Calibration rows that were kept for the promise, and rows that were given.
-    max_disagreement : float
-        The bound.
-    confidence : float or None
-        The probability with which it is to hold; None for on average.
+    limits : Limits
+        The bounds.
+    full : ndarray of shape (n_rows,)
+        Class indices, by the full ensemble, of calibration rows that were kept for the
+        promise.
+    given : ndarray of shape (n_classes,)
+        How many rows of each class were given; of one length if that is not known.
     share : float
         Share of the rows that is usually kept for the promise.
     fallback : str
@@ -247,30 +244,73 @@ def warn_of_certain_exits(
     stacklevel : int
         As in `warnings.warn`, counted from the caller.
     """
+    n_rows, n_given, confidence = len(full), int(given.sum()), limits.confidence
     how = (
         "on average" if confidence is None else f"with {percent(confidence)} confidence"
     )
-    msg = (
-        f"A disagreement of at most {percent(max_disagreement)} on new rows, {how}, "
-        "could not be established, so "
-    )
-    least = rows_to_promise(max_disagreement, confidence)
+    what, setting = _what(limits)
+    msg = f"{what} on new rows, {how}, could not be established, so {fallback}"
+    least = limits.n_to_prove
+    counts = np.bincount(full, minlength=len(limits.classes))
+    few = np.flatnonzero(counts < limits.n_to_prove_by_class)
     if n_rows < least:
         msg += (
-            f"{fallback}. That takes {least:,} calibration rows that nothing is fitted "
-            f"to, {least + LEAST_TO_FIT:,} rows in all, and X has {n_given:,}. Pass "
-            f"more rows ({math.ceil(3 * least / share):,} or more are good), or a "
-            "larger max_disagreement"
+            f". That takes {least:,} calibration rows that nothing is fitted to, "
+            f"{least + LEAST_TO_FIT:,} rows in all, and X has {n_given:,}. Pass more "
+            f"rows ({math.ceil(3 * least / share):,} or more are good), or a larger "
+            f"{setting}"
         )
         at_best = _bound_in_reach(n_given - LEAST_TO_FIT, confidence)
         msg += f": {at_best:g} or more." if at_best < 1.0 else "."
+    elif len(few):
+        msg += f". {_few_of_classes(limits, few, given, share)}"
     else:
         msg += (
-            f"{fallback}: on {n_rows:,} calibration rows even the most cautious "
-            "candidate differed too often. Pass more rows, or a larger "
-            "max_disagreement."
+            f": on {n_rows:,} calibration rows even the most cautious candidate "
+            f"differed too often. Pass more rows, or a larger {setting}."
         )
     warnings.warn(msg, SpinneyWarning, stacklevel=stacklevel + 1)
+
+
+def _what(limits: Limits) -> tuple[str, str]:
+    """Return what was asked for in words, and the setting that loosens it."""
+    words, setting = [], "max_disagreement"
+    if limits.overall is not None:
+        words.append(f"a disagreement of at most {percent(limits.overall)}")
+    if limits.by_class is not None:
+        low, high = float(limits.by_class.min()), float(limits.by_class.max())
+        most = percent(low) if low == high else f"{percent(low)} to {percent(high)}"
+        words.append(f"a disagreement of at most {most} of the rows of each class")
+    if limits.accuracy_loss is not None:
+        words.append(f"a loss of accuracy of at most {percent(limits.accuracy_loss)}")
+        setting = "max_accuracy_loss"
+    said = " and ".join(words)
+    return said[:1].upper() + said[1:], setting
+
+
+def _few_of_classes(
+    limits: Limits,
+    few: NDArray[np.intp],
+    given: NDArray[np.int64],
+    share: float,
+) -> str:
+    """Return of which classes there are too few rows, and what would help."""
+    needed = limits.n_to_prove_by_class
+    told = [
+        f"{plain(limits.classes[c])!r} takes {needed[c]:,} rows that nothing is fitted "
+        f"to, {needed[c] + LEAST_OF_CLASS:,} in all, and the model puts {given[c]:,} "
+        "of X into it"
+        for c in few[:MOST_NAMED].tolist()
+    ]
+    if len(few) > MOST_NAMED:
+        told.append(f"{len(few) - MOST_NAMED} more classes have too few")
+    worst = int(few[np.argmax(needed[few] / np.maximum(given[few], 0.5))])
+    factor = math.ceil(3 * needed[worst] / share / max(int(given[worst]), 1))
+    return (
+        f"A bound for each class takes rows of each class: {'; '.join(told)}. Pass "
+        f"more rows ({factor:,} times as many are good), or larger bounds for these "
+        "classes."
+    )
 
 
 def _bound_in_reach(n_rows: int, confidence: float | None) -> float:

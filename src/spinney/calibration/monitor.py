@@ -19,6 +19,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from spinney.calibration.bounds import Certificate, check_n_rows
+from spinney.calibration.limits import plain
 from spinney.errors import InvalidArgumentError
 from spinney.forest.locks import ForkSafeLock
 
@@ -54,7 +55,8 @@ class Monitor:
     Notes
     -----
     *What is watched.* The disagreement with the model's own answers, against the
-    classifier's `max_disagreement`.
+    classifier's `max_disagreement`. If that is a bound for each class, the evidence is
+    the mean of that against each of them.
 
     *Over which randomness.* If every live row disagrees with a probability of at most
     `max_disagreement`, given all rows before it, an alarm is raised *ever* with a
@@ -112,7 +114,9 @@ class Monitor:
             raise InvalidArgumentError(msg)
         self.classifier = classifier
         self.share = float(share)
-        self.max_disagreement = float(classifier.max_disagreement)
+        self._bounds = _bounds_of(classifier)
+        self.max_disagreement = max(self._bounds.values())
+        self._by_class = {label: [0, 0] for label in self._bounds}
         self._rng = check_random_state(random_state)
         self._n_seen = self._n_checked = self._n_disagreements = 0
         self._alarm_at: int | None = None
@@ -146,7 +150,7 @@ class Monitor:
         chosen = self._choose(len(labels))
         if len(chosen):
             full = self.classifier.predict_model(_safe_indexing(X, chosen))
-            self._add(len(chosen), int(np.count_nonzero(labels[chosen] != full)))
+            self._add(self._counts(labels[chosen], full))
         return labels
 
     def predictor(self) -> Callable[[NDArray[np.floating]], Any]:
@@ -164,7 +168,7 @@ class Monitor:
             label = answer(row)
             if len(self._choose(1)):
                 full = check(np.asarray(row).reshape(1, -1))[0]
-                self._add(1, int(label != full))
+                self._add(self._counts(np.array([label]), np.array([full])))
             return label
 
         return monitored
@@ -192,7 +196,7 @@ class Monitor:
             full = self.classifier.predict_model(X)
             with self._lock:
                 self._n_seen += n_rows
-            self._add(n_rows, int(np.count_nonzero(labels != full)))
+            self._add(self._counts(labels, full))
         status = self.status()
         return Certificate(
             status["disagreement"] if status["n_checked"] else math.nan,
@@ -219,14 +223,26 @@ class Monitor:
             (None before the first check) with the ends ``lower`` and ``upper`` of an
             interval that holds at all times with ``confidence``; ``max_disagreement``;
             ``e_value``, the evidence against it now; ``alarm``, and after how many
-            checks it was raised, ``alarm_at``.
+            checks it was raised, ``alarm_at``. If the classifier has bounds for
+            classes, ``by_class`` is a list with the counts and the bound of each, and
+            ``max_disagreement`` is the largest.
         """
         with self._lock:
             n, k = self._n_checked, self._n_disagreements
             counts = {"n_seen": self._n_seen, "n_checked": n, "n_disagreements": k}
             alarm_at = self._alarm_at
+            log_e = self._log_e()
+            by_class = [
+                {
+                    "label": label,
+                    "n_checked": of_class[0],
+                    "n_disagreements": of_class[1],
+                    "max_disagreement": self._bounds[label],
+                }
+                for label, of_class in self._by_class.items()
+                if label is not ALL_ROWS
+            ]
         lower, upper = confidence_sequence(k, n)
-        log_e = log_e_value(k, n, self.max_disagreement)
         return {
             **counts,
             "disagreement": k / n if n else None,
@@ -238,6 +254,7 @@ class Monitor:
             "e_value": math.exp(min(log_e, 700.0)),
             "alarm": alarm_at is not None,
             "alarm_at": alarm_at,
+            **({"by_class": by_class} if by_class else {}),
         }
 
     def merge(self, other: Monitor | Mapping[str, Any]) -> Monitor:
@@ -273,10 +290,30 @@ class Monitor:
         seen = check_n_rows("n_seen", status["n_seen"], None)
         checked = check_n_rows("n_checked", status["n_checked"], seen)
         wrong = check_n_rows("n_disagreements", status["n_disagreements"], checked)
+        counts: dict[Any, tuple[int, int]] = {ALL_ROWS: (checked, wrong)}
+        if ALL_ROWS not in self._bounds:
+            counts = self._counts_of_classes(status.get("by_class"))
         with self._lock:
             self._n_seen += seen
-        self._add(checked, wrong)
+        self._add(counts)
         return self
+
+    def _counts_of_classes(self, given: Any) -> dict[Any, tuple[int, int]]:
+        """Return the counts of classes in the status of another monitor, or raise."""
+        others = {} if given is None else {one["label"]: one for one in given}
+        bounds = {label: one["max_disagreement"] for label, one in others.items()}
+        if bounds != self._bounds:
+            msg = (
+                f"The other monitor watches the bounds {bounds!r} for classes, and "
+                f"this one {self._bounds!r}. Merge monitors of the same classifier."
+            )
+            raise InvalidArgumentError(msg)
+        counts = {}
+        for label, one in others.items():
+            checked = check_n_rows("n_checked", one["n_checked"], None)
+            wrong = check_n_rows("n_disagreements", one["n_disagreements"], checked)
+            counts[label] = checked, wrong
+        return counts
 
     def to_prometheus(self, prefix: str = "spinney") -> str:
         """Return the status in the text format that Prometheus reads.
@@ -332,19 +369,67 @@ class Monitor:
             self._to_skip -= n_rows
         return np.array(chosen, dtype=np.intp)
 
-    def _add(self, n_checked: int, n_disagreements: int) -> None:
+    def _counts(
+        self, labels: NDArray[Any], full: NDArray[Any]
+    ) -> dict[Any, tuple[int, int]]:
+        """Return rows and disagreements among them, for each bound."""
+        differs = labels != full
+        if ALL_ROWS in self._bounds:
+            return {ALL_ROWS: (len(full), int(np.count_nonzero(differs)))}
+        counts = {}
+        for label in self._bounds:
+            here = full == label
+            counts[label] = (
+                int(np.count_nonzero(here)),
+                int(np.count_nonzero(differs & here)),
+            )
+        return counts
+
+    def _log_e(self) -> float:
+        """Return the evidence against the bounds: the mean of that against each."""
+        each = [
+            log_e_value(wrong, checked, self._bounds[label])
+            for label, (checked, wrong) in self._by_class.items()
+        ]
+        return float(logsumexp(each) - math.log(len(each)))
+
+    def _add(self, counts: Mapping[Any, tuple[int, int]]) -> None:
         """Count checks, and see whether they raise an alarm."""
         with self._lock:
-            self._n_checked += n_checked
-            self._n_disagreements += n_disagreements
-            if self._alarm_at is None and n_disagreements:
-                log_e = log_e_value(
-                    self._n_disagreements, self._n_checked, self.max_disagreement
-                )
-                if log_e >= -math.log(1.0 - CONFIDENCE):
-                    self._alarm_at = self._n_checked
+            for label, (checked, wrong) in counts.items():
+                self._by_class[label][0] += checked
+                self._by_class[label][1] += wrong
+                self._n_checked += checked
+                self._n_disagreements += wrong
+            wrong_now = any(wrong for _, wrong in counts.values())
+            if (
+                self._alarm_at is None
+                and wrong_now
+                and self._log_e() >= -math.log(1.0 - CONFIDENCE)
+            ):
+                self._alarm_at = self._n_checked
 
 
+def _bounds_of(classifier: Any) -> dict[Any, float]:
+    """Return the bounds to watch, by class or for all rows, or raise."""
+    promise = getattr(classifier, "promise_", None)
+    if promise is not None and promise.accuracy and promise.max_disagreement is None:
+        msg = (
+            "This classifier promises a bound on the loss of accuracy, which takes "
+            "labels, and a monitor watches the disagreement with the model. Pass "
+            "max_disagreement to accelerate as well."
+        )
+        raise InvalidArgumentError(msg)
+    bounds = classifier.max_disagreement
+    if isinstance(bounds, Mapping):
+        return {plain(label): float(bound) for label, bound in bounds.items()}
+    if getattr(classifier, "per_class", False):
+        return {plain(label): float(bounds) for label in classifier.classes_}
+    return {ALL_ROWS: float(bounds)}
+
+
+# Stands for a label where one bound is for all rows.
+ALL_ROWS = None
 _NONE = np.zeros(0, dtype=np.intp)
 
 METRICS = (

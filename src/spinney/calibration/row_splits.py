@@ -25,6 +25,8 @@ SHARES_WITH_COMPARISON = {"fit": 0.4, "compare": 0.15, "prove": 0.45}
 
 # Fewer rows than this tell nothing about thresholds.
 LEAST_TO_FIT = 50
+# And of a class that has rows of its own to be proven on.
+LEAST_OF_CLASS = 10
 # Share of the rows kept back from training when the estimator is still to be trained.
 HELD_OUT = 0.25
 
@@ -176,12 +178,20 @@ class RowParts:
         Rows that nothing was fitted to, to establish a promise on.
     n_given : int
         How many rows there are in all.
+    by_class : ndarray of shape (n_classes,) or None
+        How many of them the full ensemble puts into each class, if that was found out.
     """
 
     fit: Index
     compare: Index
     prove: Index
     n_given: int
+    by_class: NDArray[np.int64] | None = None
+
+    @property
+    def given(self) -> NDArray[np.int64]:
+        """How many rows there are of each class, or in all."""
+        return np.array([self.n_given]) if self.by_class is None else self.by_class
 
 
 def split_by_use(
@@ -189,6 +199,7 @@ def split_by_use(
     shares: Mapping[str, float],
     n_to_prove: int,
     rng: np.random.RandomState,
+    least_to_fit: int = LEAST_TO_FIT,
 ) -> RowParts:
     """Part rows by what they are for.
 
@@ -206,11 +217,13 @@ def split_by_use(
         Rows that a promise takes at least; 0 if it takes none, and none are kept then.
     rng : RandomState
         Draws which row comes where.
+    least_to_fit : int, default=50
+        How many rows are to be left besides those for the promise.
     """
     sizes = dict(shares)
     if n_to_prove == 0:
         del sizes["prove"]
-    elif sizes["prove"] * n_rows < n_to_prove <= n_rows - LEAST_TO_FIT:
+    elif sizes["prove"] * n_rows < n_to_prove <= n_rows - least_to_fit:
         others = 1.0 - sizes.pop("prove")
         left = 1.0 - n_to_prove / n_rows
         sizes = {use: left * size / others for use, size in sizes.items()}
@@ -227,6 +240,42 @@ def split_by_use(
         parts.get("prove", nothing),
         n_rows,
     )
+
+
+def split_by_class(
+    codes: Index,
+    shares: Mapping[str, float],
+    n_to_prove: NDArray[np.int64],
+    rng: np.random.RandomState,
+) -> RowParts:
+    """Part the rows of each class on their own, by what they are for.
+
+    For bounds on classes and no others: given its class, a row is like a new row of
+    this class, however many rows of which class come where.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows,)
+        Class indices that the full ensemble gives the rows.
+    shares : mapping
+        As in `split_by_use`.
+    n_to_prove : ndarray of shape (n_classes,)
+        Rows that a promise takes at least, of each class.
+    rng : RandomState
+        Draws which row comes where.
+    """
+    counts = np.bincount(codes, minlength=len(n_to_prove))
+    uses: dict[str, list[Index]] = {"fit": [], "compare": [], "prove": []}
+    for c in np.flatnonzero(counts).tolist():
+        rows = np.flatnonzero(codes == c)
+        parts = split_by_use(len(rows), shares, int(n_to_prove[c]), rng, LEAST_OF_CLASS)
+        for use, found in uses.items():
+            found.append(rows[getattr(parts, use)])
+    nothing = np.arange(0)
+    fit, compare, prove = (
+        np.sort(np.concatenate([nothing, *found])) for found in uses.values()
+    )
+    return RowParts(fit, compare, prove, len(codes), counts)
 
 
 def at_most(index: Index, limit: int, rng: np.random.RandomState) -> Index:

@@ -27,8 +27,8 @@ from spinney.base.parameters import check_choice, check_costs
 from spinney.base.progress import progress_for
 from spinney.calibration.bounds import check_confidence, check_max_disagreement
 from spinney.calibration.fitted_rule import FittedRule, unmeasured
-from spinney.calibration.ladder import rows_to_promise
-from spinney.calibration.row_splits import SHARES, at_most, split_by_use
+from spinney.calibration.limits import Bounds, check_bounds
+from spinney.calibration.row_splits import at_most
 from spinney.cascade.fitter import RuleFitter, measured
 from spinney.cascade.orders import (
     NEED_LABELS,
@@ -61,9 +61,10 @@ class CascadeClassifier(EarlyExitClassifier):
         The ensemble. ``FrozenEstimator(model)`` for a trained model; an unfitted
         estimator is trained by `fit` on three quarters of the rows, drawn without a
         look at the labels; a class that is missing from them is unknown to the model.
-    max_disagreement : float, default=5e-3
+    max_disagreement : float or {label: float}, default=5e-3
         Share of new rows whose answer may differ from that of the whole ensemble, on
-        average, in ``[0, 1)``. With 0 no answer ever differs. See Notes.
+        average, in ``[0, 1)``. With 0 no answer ever differs. A mapping has a bound for
+        each class: a share of the rows that the whole ensemble puts into it. See Notes.
     order : {"qwyc", "natural", "random", "individual_mse", "greedy_mse"} or \
 array-like, default="qwyc"
         Order of the trees: chosen together with thresholds (``"qwyc"``), as trained,
@@ -81,6 +82,12 @@ array-like, default="qwyc"
         Cost of each tree, positive; 1 each by default. Used by ``order="qwyc"`` and
         ``rule="optimal"``. With costs given, what is minimised is their sum, and
         there are more exit points than the time that they take would suggest.
+    per_class : bool, default=False
+        Whether a single `max_disagreement` is a bound for each class.
+    decision_threshold : float, default=None
+        For two classes: the probability of the second class from which it is
+        predicted, as in `spinney.read_model`. The bound is then about these answers;
+        None for as the model decides.
     confidence : float, default=None
         If given, the bound holds for new rows with this probability over the draw of
         the rows, and not only on average. It takes more rows and more trees.
@@ -146,6 +153,11 @@ array-like, default="qwyc"
     kept for it; if all are too few, a warning says how many it takes, and rows leave
     only where the trees left cannot change the answer.
 
+    Bounds for classes are held by the rows of each class: averaged over the draw of
+    `X`, a new row that the whole ensemble puts into a class is answered differently
+    with a probability of at most its bound. With `confidence` all of them hold together
+    with that probability. Rules are fitted to rows in which rare classes weigh more.
+
     Rows that depend on one another, rows that the model was trained on, or new rows of
     another kind (drift) invalidate the promise.
 
@@ -180,11 +192,13 @@ array-like, default="qwyc"
         self,
         estimator: Any,
         *,
-        max_disagreement: float = 5e-3,
+        max_disagreement: Bounds = 5e-3,
         order: Any = "qwyc",
         rule: str = "thresholds",
         early_exit: str = "both",
         tree_costs: ArrayLike | None = None,
+        per_class: bool = False,
+        decision_threshold: float | None = None,
         confidence: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -196,6 +210,8 @@ array-like, default="qwyc"
         self.rule = rule
         self.early_exit = early_exit
         self.tree_costs = tree_costs
+        self.per_class = per_class
+        self.decision_threshold = decision_threshold
         self.confidence = confidence
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -223,11 +239,14 @@ array-like, default="qwyc"
         self : CascadeClassifier
             The fitted classifier.
         """
-        bound = self._checked_settings()
+        self._check_settings()
         rows, codes = self._read(X, y)
+        limits = self._limits()
+        bound = limits.level
         rng = check_random_state(self.random_state)
-        n_to_promise = rows_to_promise(bound, self.confidence)
-        parts = split_by_use(len(rows), SHARES, n_to_promise, rng)
+        parts = self._shared_out(
+            len(rows), lambda: self._full_classes(rows), limits, rng
+        )
         order = self._ordered(rows, codes, parts.fit, X_order, bound, rng)
         table = self._table(rows[parts.fit], rng)
         fitter = self._fitter()
@@ -241,14 +260,19 @@ array-like, default="qwyc"
             ladder,
             lambda: measured(fitter.certain(table, order), table),
             fresh,
-            self.forest_.winners(self.forest_.engine.raw(fresh, self.n_jobs)),
+            self._full_classes(fresh),
             parts,
             self._engine_for,
+            limits,
         )
         self._adopt(fitted)
         self._measure_on(fresh)
         self._learn_probabilities(rows)
         return self
+
+    def _full_classes(self, rows: NDArray[np.floating]) -> NDArray[np.intp]:
+        """Return the class indices that all trees together give converted rows."""
+        return self.forest_.winners(self.forest_.engine.raw(rows, self.n_jobs))
 
     def _measure_on(self, fresh: NDArray[np.floating]) -> None:
         """Set what the rule does on rows that nothing was fitted to, if there are."""
@@ -259,15 +283,14 @@ array-like, default="qwyc"
                 self.promise_.n_disagreements / self.promise_.n_rows
             )
 
-    def _checked_settings(self) -> float:
-        """Return the bound on the disagreement; raise if a setting is wrong."""
-        bound = check_max_disagreement(self.max_disagreement)
+    def _check_settings(self) -> None:
+        """Raise if a setting is wrong, whatever the model is."""
+        check_bounds(self.max_disagreement, self.per_class)
         check_order_name(self.order)
         check_choice("rule", self.rule, RULES)
         check_choice("early_exit", self.early_exit, EARLY_EXITS)
         if self.confidence is not None:
             check_confidence(self.confidence)
-        return bound
 
     def _read(
         self, X: Any, y: Any = None
@@ -370,9 +393,14 @@ array-like, default="qwyc"
             Each returns a fitted classifier. There is only the first one if the model
             gives all rows the same answer, or `max_disagreement` is 0.
         """
-        bound = self._checked_settings()
+        self._check_settings()
         rows, _ = self._read(X)
+        limits = self._limits()
+        bound = limits.level
         rng = check_random_state(self.random_state)
+        if limits.by_class is not None:
+            every = np.arange(len(rows))
+            rows = rows[limits.balanced(every, self._full_classes(rows), rng)]
         order = self._ordered(rows, None, np.arange(len(rows)), None, bound, rng)
         table = self._table(rows, rng)
         fitter = self._fitter()
@@ -500,8 +528,8 @@ array-like, default="qwyc"
         trees = take_setting(settings, "expected_trees", float)
         disagreement = take_setting(settings, "expected_disagreement", float)
         classifier._adopt(FittedRule(rule, trees, disagreement, np.zeros(0)), engine)
-        classifier.certificate_ = take_certificate(settings)
         classifier.promise_ = take_promise(settings)
+        classifier.certificate_ = take_certificate(settings, classifier.promise_)
         classifier.class_changes_ = ()
         classifier._take_probabilities(arrays)
         return classifier

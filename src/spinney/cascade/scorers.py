@@ -13,11 +13,8 @@ from sklearn.utils.validation import _num_samples
 
 from spinney.base.parameters import check_choice, check_costs
 from spinney.calibration.bounds import check_confidence, check_max_disagreement
-from spinney.calibration.ladder import (
-    boldest_kept,
-    rows_to_promise,
-    warn_of_certain_exits,
-)
+from spinney.calibration.ladder import boldest_kept, warn_of_certain_exits
+from spinney.calibration.limits import limits_for
 from spinney.calibration.promise import Promise
 from spinney.calibration.row_splits import SHARES, split_by_use
 from spinney.cascade.orders import check_order_name, find_order, is_named
@@ -193,7 +190,8 @@ def fit_cascade(
     table = ScoreTable.of_scores(scores, beta=beta, base=base)
     check_costs(costs, table.n_trees)
     points = check_exit_points(exit_points, table.n_trees)
-    parts = split_by_use(table.n_rows, SHARES, rows_to_promise(bound, confidence), rng)
+    limits = limits_for(bound, False, np.arange(max(2, len(table.base))), confidence)
+    parts = split_by_use(table.n_rows, SHARES, limits.n_to_prove, rng)
     to_fit, fresh = table.take_rows(parts.fit), table.take_rows(parts.prove)
     sequence = find_order(
         order,
@@ -213,17 +211,15 @@ def fit_cascade(
             (make() for make in makers),
             lambda candidate: fresh.follow(candidate)[0],
             fresh.decisions,
-            max_disagreement=bound,
-            confidence=confidence,
+            limits,
         )
     if kept is not None:
         return Cascade(kept[0], table.base, table.beta, kept[1])
     if bound > 0.0:
         warn_of_certain_exits(
-            len(parts.prove),
-            table.n_rows,
-            bound,
-            confidence,
+            limits,
+            fresh.decisions,
+            parts.given,
             share=SHARES["prove"],
             fallback="all scorers are called",
             stacklevel=2,

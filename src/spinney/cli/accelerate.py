@@ -229,7 +229,7 @@ def _document(fast: Any, kept: bool, out: Path, report: Path | None) -> dict[str
     return {
         "chosen": fast.acceleration_.chosen.name,
         "promise_kept": kept,
-        "promise": {**asdict(fast.promise_), "words": str(fast.promise_)},
+        "promise": {**fast.promise_.to_dict(), "words": str(fast.promise_)},
         "certificate": None if certificate is None else asdict(certificate),
         "acceleration": fast.acceleration_.to_dict(),
         "out": str(out),

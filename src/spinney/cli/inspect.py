@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table as TextTable
 
 from spinney.base.wording import percent
+from spinney.calibration.limits import largest_bound
 from spinney.cli.accelerate import class_table, comparison_table
 from spinney.cli.console import (
     Debug,
@@ -163,11 +164,11 @@ def _promise_facts(loaded: Any) -> dict[str, Any] | None:
         return None
     certificate, promise = loaded.certificate_, loaded.promise_
     return {
-        "max_disagreement": loaded.max_disagreement,
+        "max_disagreement": largest_bound(loaded.max_disagreement),
         "confidence": loaded.confidence,
         "expected_disagreement": getattr(loaded, "expected_disagreement_", None),
         "certificate": None if certificate is None else asdict(certificate),
-        "promise": None if promise is None else asdict(promise),
+        "promise": None if promise is None else promise.to_dict(),
     }
 
 
@@ -228,7 +229,7 @@ def _lines(facts: dict[str, Any], loaded: Any) -> list[tuple[str, str]]:
 def _promise_words(loaded: Any) -> str:
     if loaded.promise_ is not None:
         return str(loaded.promise_)
-    share = percent(loaded.max_disagreement)
+    share = percent(largest_bound(loaded.max_disagreement))
     return f"fitted to {share} by an older version, which did not record a promise"
 
 

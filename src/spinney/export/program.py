@@ -13,6 +13,7 @@ from spinney.anytime import AnytimeForestClassifier
 from spinney.base.early_exit_classifier import CountingClassifier, EarlyExitClassifier
 from spinney.base.estimator import EnsembleEstimator
 from spinney.base.wording import percent
+from spinney.calibration.limits import largest_bound
 from spinney.errors import UnsupportedModelError
 from spinney.export.anytime_sums import StepProgram
 from spinney.forest import Forest
@@ -235,9 +236,10 @@ def _promise(obj: Any) -> str:
     """Return what a classifier promises, in a sentence."""
     if isinstance(obj, EarlyExitClassifier):
         if obj.promise_ is None:
+            share = percent(largest_bound(obj.max_disagreement))
             return (
-                f"{type(obj).__name__}: fitted to {percent(obj.max_disagreement)} by "
-                "a version that did not record a promise."
+                f"{type(obj).__name__}: fitted to {share} by a version that did not "
+                "record a promise."
             )
         return f"{type(obj).__name__}: {obj.promise_}"
     if isinstance(obj, CountingClassifier):

@@ -59,13 +59,15 @@ def facts_of(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
     for name, words in (
         ("max_disagreement", "Allowed disagreement"),
+        ("max_accuracy_loss", "Allowed loss of accuracy"),
+        ("decision_threshold", "Decision threshold"),
         ("confidence", "Confidence required"),
         ("trade_off", "Trade-off"),
         ("budget", "Budget"),
     ):
         value = report.get("settings", {}).get(name)
         if value is not None:
-            is_share = name in ("max_disagreement", "confidence")
+            is_share = name in ("max_disagreement", "max_accuracy_loss", "confidence")
             facts.append((words, percent(value) if is_share else number(value)))
     known = "with" if rows["labelled"] else "without"
     facts += [

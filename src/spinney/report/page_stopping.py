@@ -98,7 +98,7 @@ def _tiles(report: Mapping[str, Any]) -> list[Tile]:
                 )
             )
         return tiles
-    allowed = report["settings"]["max_disagreement"]
+    allowed = _allowed(report)
     tiles = [
         Tile(
             number(trees["mean"]),
@@ -112,9 +112,9 @@ def _tiles(report: Mapping[str, Any]) -> list[Tile]:
             f"{of_rows(differing['n_disagreements'], n_rows)}; "
             + (
                 f"{percent(differing['with_reference'])} differ from the vote of all "
-                f"{word}, {percent(allowed)} allowed"
+                f"{word}, {allowed}"
                 if differing["reference_with_model"]
-                else f"{percent(allowed)} allowed"
+                else allowed
             ),
         ),
         Tile(
@@ -144,6 +144,20 @@ def _tiles(report: Mapping[str, Any]) -> list[Tile]:
     return tiles
 
 
+def _allowed(report: Mapping[str, Any]) -> str:
+    """Return what is allowed, in a few words."""
+    settings, promised = report["settings"], report["promise"]
+    words = []
+    if settings["max_disagreement"] is not None:
+        by_class = promised is not None and promised["by_class"]
+        of = " of the rows of each class, at most," if by_class else ""
+        words.append(f"{percent(settings['max_disagreement'])}{of} allowed")
+    if settings["max_accuracy_loss"] is not None:
+        loss = percent(settings["max_accuracy_loss"])
+        words.append(f"{loss} more errors allowed")
+    return " and ".join(words)
+
+
 def promise(report: Mapping[str, Any]) -> list[str]:
     """Return in words what is known about other rows than those seen.
 
@@ -165,7 +179,7 @@ def promise(report: Mapping[str, Any]) -> list[str]:
             "says little about others."
         ]
     else:
-        said = [str(Promise(**parts))]
+        said = [str(Promise.from_dict(parts))]
         if parts["kind"] in ("expected", "confidence"):
             said[0] += (
                 " Rows of another kind (drift) invalidate it, and so do rows that the "
@@ -264,11 +278,13 @@ def _classes(report: Mapping[str, Any]) -> Section:
         for one in changes
     ]
     words = "How often each class is predicted for the rows of this report."
-    bound = report["settings"]["max_disagreement"]
-    if any(one.vanishes or one.loses_much(bound) for one in changes):
+    bound = report["settings"]["max_disagreement"] or 0.0
+    by_class = report["promise"] is not None and report["promise"]["by_class"]
+    lost = any(one.vanishes or one.loses_much(bound) for one in changes)
+    if lost and not by_class:
         words += (
-            " Rare classes lose much: the bound is on all rows together. A smaller "
-            "max_disagreement protects them."
+            " Rare classes lose much: the bound is on all rows together. "
+            "per_class=True protects them."
         )
     headings = tuple(heading.capitalize() for heading in HEADINGS_OF_CLASSES)
     return Section("classes", "Predicted classes", [words], table=Table(headings, rows))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from spinney.calibration.bounds import clopper_pearson_upper
 from spinney.calibration.class_changes import class_changes
+from spinney.calibration.limits import largest_bound
 from spinney.report.classifiers import (
     Thresholds,
     is_hard,
@@ -52,7 +53,17 @@ def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
         "kind": _kind(classifier),
         "method": _method(classifier),
         "settings": {
-            "max_disagreement": getattr(classifier, "max_disagreement", None),
+            "max_disagreement": (
+                largest_bound(classifier.max_disagreement)
+                if promise is None or promise.accuracy is None
+                else promise.max_disagreement
+            ),
+            "max_accuracy_loss": (
+                promise.accuracy.max_accuracy_loss
+                if promise is not None and promise.accuracy is not None
+                else None
+            ),
+            "decision_threshold": classifier.decision_threshold,
             "confidence": getattr(classifier, "confidence", None),
         },
         "trees": {
@@ -82,7 +93,7 @@ def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
         else collect_probabilities(classifier, X, y),
         "microseconds": measure_times(classifier, X),
         "certificate": None if certificate is None else asdict(certificate),
-        "promise": None if promise is None else asdict(promise),
+        "promise": None if promise is None else promise.to_dict(),
         "classes": [
             asdict(one) for one in class_changes(classifier.classes_, own, labels)
         ],

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from spinney.calibration.limits import largest_bound
 from spinney.calibration.row_splits import split_rows
 from spinney.errors import SpinneyWarning
 from spinney.report.classifiers import (
@@ -81,7 +82,7 @@ def sweep_levels(classifier: Any, X: Any) -> dict[str, Any]:
         first = first[: max(FEWEST_SOFT_ROWS, MOST_SOFT_SCORES // n_scores)]
     to_fit = _safe_indexing(X, np.sort(kept[first]))
     to_measure = _safe_indexing(X, np.sort(kept[second]))
-    own = float(classifier.max_disagreement)
+    own = largest_bound(classifier.max_disagreement)
     levels = levels_around(own)
     with warnings.catch_warnings():
         # Few rows, or one answer for all of them: the numbers show it.

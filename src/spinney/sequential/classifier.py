@@ -26,12 +26,13 @@ from spinney.base.early_exit_classifier import EarlyExitClassifier
 from spinney.base.parameters import check_choice, check_min_votes
 from spinney.calibration.bounds import check_confidence, check_max_disagreement
 from spinney.calibration.fitted_rule import FittedRule, evaluates_all
-from spinney.calibration.ladder import LEVELS_OF_VOTES, rows_to_promise, rungs
+from spinney.calibration.ladder import LEVELS_OF_VOTES, rungs
+from spinney.calibration.limits import Bounds, Limits, check_bounds
 from spinney.calibration.promise import Promise
-from spinney.calibration.row_splits import SHARES, split_by_use
 from spinney.errors import FormatError, InvalidArgumentError
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_setting
+from spinney.readers import read_model
 from spinney.readers.wrapped import parted
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
@@ -65,10 +66,11 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         kind that `spinney.read_model` knows and whose trees vote are run by compiled
         code. The members of a `VotingClassifier`, of a `BaggingClassifier` of
         anything, or of a list are called one by one, for undecided rows only.
-    max_disagreement : float, default=1e-3
+    max_disagreement : float or {label: float}, default=1e-3
         Share of new rows whose answer may differ from that of the whole ensemble, on
         average, in ``[0, 1)``. With 0 a row is done only when the rest cannot change
-        the result. See Notes.
+        the result. A mapping has a bound for each class: a share of the rows that the
+        whole ensemble puts into it. See Notes.
     voting : {"auto", "hard", "soft"}, default="auto"
         The whole ensemble of reference: the majority of the votes (``"hard"``), the
         mean of the probabilities (``"soft"``), or as the model itself decides.
@@ -76,6 +78,12 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         What is minimised, and over which rows the bound holds, see
         `spinney.optimal_strategy`. Other than ``"minimean"`` for hard votes of two
         classes only.
+    per_class : bool, default=False
+        Whether a single `max_disagreement` is a bound for each class.
+    decision_threshold : float, default=None
+        For two classes and soft votes of trees: the probability of the second class
+        from which it is predicted, as in `spinney.read_model`. The bound is then about
+        these answers; None for as the model decides.
     confidence : float, default=None
         If given, the bound holds for new rows with this probability over the draw of
         the rows, and not only on average. It takes more rows and more voters.
@@ -138,8 +146,11 @@ class SequentialVotingClassifier(EarlyExitClassifier):
     `max_disagreement`. With `confidence` the share of such rows keeps the bound with
     that probability over the draw of the second half. If half of the rows are too few
     for the bound, more are kept for it; if all are too few, a warning says how many it
-    takes, and a row is done only when the rest cannot change the result. Rows of
-    another kind (drift), or rows that the model was trained on, invalidate the promise.
+    takes, and a row is done only when the rest cannot change the result. Bounds for
+    classes are held by the rows of each class: a new row that the whole ensemble puts
+    into a class is answered differently with a probability of at most its bound; with
+    `confidence` all of them hold together with that probability. Rows of another kind
+    (drift), or rows that the model was trained on, invalidate the promise.
 
     With ``"minimixed"`` and ``"minimax"`` the bound holds for every row, whatever `X`
     is, over the random order and the lots that the strategy draws. With `votes` it
@@ -176,9 +187,11 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         self,
         estimator: Any,
         *,
-        max_disagreement: float = 1e-3,
+        max_disagreement: Bounds = 1e-3,
         voting: str = "auto",
         objective: str = "minimean",
+        per_class: bool = False,
+        decision_threshold: float | None = None,
         confidence: float | None = None,
         min_votes: int = 1,
         random_state: Any = None,
@@ -188,6 +201,8 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         self.max_disagreement = max_disagreement
         self.voting = voting
         self.objective = objective
+        self.per_class = per_class
+        self.decision_threshold = decision_threshold
         self.confidence = confidence
         self.min_votes = min_votes
         self.random_state = random_state
@@ -219,24 +234,33 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         self : SequentialVotingClassifier
             The fitted classifier.
         """
-        rows, order, bound, rng = self._prepared(X, y, votes)
-        promise = self._promise_without_rows(votes)
+        rows, order, limits, rng = self._prepared(X, y, votes)
+        bound = limits.level
+        promise = self._promise_without_rows(votes, limits)
         if len(self.classes_) == 1 or len(order) == 1:
             fitted = evaluates_all(order, self._voters.n_sums, self.voting_)
             self._promise(Promise("never", bound))
         elif promise is not None:
             problem = self._problem(rows, order, votes, rng)
-            fitted = self._solved(problem, bound, rng)
+            assert promise.max_disagreement is not None
+            fitted = self._solved(problem, promise.max_disagreement, rng)
             self._promise(promise)
         else:
-            fitted = self._risk_controlled(rows, order, votes, bound, rng)
+            fitted = self._risk_controlled(rows, order, votes, limits, rng)
         self._adopt(fitted)
         self._learn_probabilities(rows)
         return self
 
-    def _promise_without_rows(self, votes: Any) -> Promise | None:
+    def _promise_without_rows(self, votes: Any, limits: Limits) -> Promise | None:
         """Return what is promised whatever rows say; None if they have to say it."""
-        bound, named = float(self.max_disagreement), isinstance(votes, str)
+        bound, named = limits.level, isinstance(votes, str)
+        if votes is not None and limits.by_class is not None:
+            msg = (
+                "Bounds for classes are established on rows of each class, and votes "
+                "say nothing about these. Leave votes out, or pass a single "
+                "max_disagreement and per_class=False."
+            )
+            raise InvalidArgumentError(msg)
         if named and votes == "out_of_bag" and self.confidence is not None:
             msg = (
                 "confidence is proven on rows that the model was not trained on, and "
@@ -248,7 +272,9 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         if self.confidence is not None:
             return None
         if self.objective != "minimean":
-            return Promise("each row", bound)
+            # What holds for each row holds for those of each class.
+            least = bound if limits.by_class is None else float(limits.by_class.min())
+            return Promise("each row", least)
         if votes is None:
             return None
         return Promise(
@@ -257,9 +283,9 @@ class SequentialVotingClassifier(EarlyExitClassifier):
 
     def _prepared(
         self, X: Any, y: Any = None, votes: ArrayLike | str | None = None
-    ) -> tuple[Any, NDArray[np.int64], float, np.random.RandomState]:
-        """Set the voters; return converted rows, the order, the bound and rng."""
-        bound = check_max_disagreement(self.max_disagreement)
+    ) -> tuple[Any, NDArray[np.int64], Limits, np.random.RandomState]:
+        """Set the voters; return converted rows, the order, the bounds and rng."""
+        check_bounds(self.max_disagreement, self.per_class)
         check_choice("voting", self.voting, VOTINGS)
         check_choice("objective", self.objective, OBJECTIVES)
         if self.confidence is not None:
@@ -271,15 +297,25 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         soft = voters.is_soft if self.voting == "auto" else self.voting == "soft"
         self.voting_ = "soft" if soft else "hard"
         voters.check(self.voting_)
+        limits = self._limits()
         check_min_votes(self.min_votes, voters.n_voters)
         self._check_objective()
         rng = check_random_state(self.random_state)
         order = rng.permutation(voters.n_voters).astype(np.int64)
-        return rows, order, bound, rng
+        return rows, order, limits, rng
 
     def _read_voters(self, X: Any) -> Any:
         """Set the voters; return the rows in the type that they expect."""
-        self._voters = voters_of(parted(self.estimator_).ensemble)
+        model = parted(self.estimator_).ensemble
+        if self.decision_threshold is not None:
+            if self.voting == "hard":
+                msg = (
+                    "decision_threshold is about the probability that the model gives, "
+                    "and voting='hard' counts votes. Use voting='auto'."
+                )
+                raise InvalidArgumentError(msg)
+            model = read_model(model, decision_threshold=self.decision_threshold)
+        self._voters = voters_of(model)
         self.classes_ = self._voters.classes
         self.forest_ = None
         if isinstance(self._voters, CalledVoters):
@@ -351,15 +387,16 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         rows: Any,
         order: NDArray[np.int64],
         votes: Any,
-        bound: float,
+        limits: Limits,
         rng: np.random.RandomState,
     ) -> FittedRule:
-        """Return the boldest candidate that keeps the bound on new rows."""
-        n_to_promise = rows_to_promise(bound, self.confidence)
-        parts = split_by_use(_num_samples(rows), SHARES, n_to_promise, rng)
+        """Return the boldest candidate that keeps all bounds on new rows."""
+        parts = self._shared_out(
+            _num_samples(rows), lambda: self._full_classes(rows), limits, rng
+        )
         problem = self._problem(_safe_indexing(rows, parts.fit), order, votes, rng)
         fresh = _safe_indexing(rows, parts.prove)
-        full = self._voters.full_classes(self.voting_, fresh, self.n_jobs)
+        full = self._full_classes(fresh)
         engine_for = self._engine_for
         if isinstance(self._voters, CalledVoters):
             remembered = RememberedVoters(self._voters, fresh)
@@ -371,13 +408,18 @@ class SequentialVotingClassifier(EarlyExitClassifier):
                 return EarlyExitEngine(remembered, rule)
 
         return self._calibrated(
-            self._rungs(problem, bound, rng),
+            self._rungs(problem, limits.level, rng),
             lambda: self._solved(problem, 0.0, rng),
             fresh,
             full,
             parts,
             engine_for,
+            limits,
         )
+
+    def _full_classes(self, rows: Any) -> NDArray[np.intp]:
+        """Return the class indices that all voters together give converted rows."""
+        return self._voters.full_classes(self.voting_, rows, self.n_jobs)
 
     def _at_levels(self, rows: Any, levels: Iterable[float]) -> Iterator[Self]:
         rng = check_random_state(self.random_state)
@@ -410,7 +452,12 @@ class SequentialVotingClassifier(EarlyExitClassifier):
             Each returns a fitted classifier. There is only the first one if
             `max_disagreement` is 0.
         """
-        rows, order, bound, rng = self._prepared(X)
+        rows, order, limits, rng = self._prepared(X)
+        bound = limits.level
+        if limits.by_class is not None:
+            every = np.arange(_num_samples(rows))
+            drawn = limits.balanced(every, self._full_classes(rows), rng)
+            rows = _safe_indexing(rows, drawn)
         problem = self._problem(rows, order, None, rng)
         makers = [lambda: self._solved(problem, 0.0, rng)]
         if bound > 0.0:
@@ -542,8 +589,8 @@ class SequentialVotingClassifier(EarlyExitClassifier):
             strategy = StoppingStrategy.from_dict(parts)
         fitted = FittedRule(rule, votes, disagreement, np.zeros(0), strategy)
         classifier._adopt(fitted, engine)
-        classifier.certificate_ = take_certificate(settings)
         classifier.promise_ = take_promise(settings)
+        classifier.certificate_ = take_certificate(settings, classifier.promise_)
         classifier.class_changes_ = ()
         classifier._take_probabilities(arrays)
         return classifier
