@@ -22,7 +22,7 @@ TESTS_OF_KERNELS = tests/runtime tests/calibration tests/ordering tests/sequenti
 # What Python compiles is kept whatever the environment says: the tests start it often.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test test-export test-engines plain-python slow lint format docs compare papers clean
+.PHONY: help demo test test-export test-engines plain-python slow lint format docs compare papers release-check clean
 
 help:
 	@echo "make demo    show on a small data set what spinney does"
@@ -35,6 +35,7 @@ help:
 	@echo "make docs    the pages and the reference of all names, in build/docs"
 	@echo "make compare measure spinney beside other engines, twenty minutes"
 	@echo "make papers  the papers' tables and figures measured again, hours"
+	@echo "make release-check  build the release, install it elsewhere, try it"
 	@echo "make clean   remove .venv and everything that was built"
 
 demo: $(VENV)/ready-for-demo
@@ -114,6 +115,9 @@ papers: $(VENV)/ready-for-test
 	$(BIN)/python -m benchmarks.papers.anytime
 	$(BIN)/python -m benchmarks.papers.pruning
 	$(BIN)/python -m benchmarks.papers.results
+
+release-check: $(VENV)/ready-for-test
+	.ci/release-check $(BIN)/python
 
 clean:
 	rm -rf $(VENV) $(ENGINES) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
