@@ -17,6 +17,7 @@ from spinney import InvalidArgumentError
 from spinney.runtime import choice, compiler
 from spinney.runtime.choice import (
     COMPILE_SECONDS,
+    LOAD_SECONDS,
     Kernels,
     config,
     either,
@@ -67,10 +68,12 @@ def test_little_work_again_and_again_is_worth_compiling(fresh, monkeypatch):
     assert [answered_by(SOME) for _ in range(6)] == ["plain"] * 4 + ["kernels"] * 2
 
 
-def test_kernels_that_another_process_has_kept_serve_at_once(fresh, monkeypatch):
+def test_kernels_that_another_process_has_kept_serve_soon(fresh, monkeypatch):
     assert answered_by(SOME, COMPILE_SECONDS) == "kernels"
     monkeypatch.setattr(choice, "_ready", set())  # a new process
-    assert answered_by(SOME, 0.0) == "kernels"
+    assert answered_by(SOME, 0.5 * LOAD_SECONDS) == "plain"
+    assert answered_by(SOME, LOAD_SECONDS) == "kernels"
+    assert answered_by(SOME) == "kernels"
 
 
 @pytest.mark.parametrize("below", [None, "not/there"])

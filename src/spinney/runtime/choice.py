@@ -1,11 +1,11 @@
 """Which engine serves: compiled kernels, or the plain engine that needs no compiler.
 
 Both give the same answers to the last bit, so this is a matter of time alone. Kernels
-serve once they are ready: compiled in this process, or kept on disk by an earlier one.
-Until then the plain engine serves as long as all its work so far, and the work at hand,
-would take less time than to compile the kernels: a script that answers a thousand rows
-never waits for the compiler, and a process that goes on answering soon has kernels. It
-is also what serves where nothing can be compiled.
+serve once they are there. Until then the plain engine serves as long as all its work so
+far, and the work at hand, take less time than compiling the kernels would, or less than
+a moment if an earlier process has kept them on disk: a script that answers a thousand
+rows waits for no kernels, and a process that goes on answering soon has them. It also
+serves where nothing can be compiled.
 
 `config`, or ``SPINNEY_ENGINE`` in the environment, can insist on one of the two.
 """
@@ -31,6 +31,9 @@ VARIABLE = "SPINNEY_ENGINE"
 
 # Compiling the kernels of one kind takes about as many seconds.
 COMPILE_SECONDS = 5.0
+# Kernels that are kept on disk are loaded when there is more to do than this. Loading
+# takes ten times as long, but whoever comes back is likely to stay.
+LOAD_SECONDS = 0.02
 # One row on its way down one level of one tree, in the plain engine.
 SECONDS_PER_STEP = 3e-9
 
@@ -148,9 +151,10 @@ def plain_serves(kernels: Kernels, seconds: float = 0.0) -> bool:
         return engine == "plain"
     if kernels in _ready:
         return False
-    if _spent.get(kernels, 0.0) + seconds >= COMPILE_SECONDS:
-        return False
-    return not _are_kept(kernels)
+    work = _spent.get(kernels, 0.0) + seconds
+    if work < LOAD_SECONDS:
+        return True
+    return work < COMPILE_SECONDS and not _are_kept(kernels)
 
 
 def either(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.choice import Kernels, either, plain_serves
+from spinney.runtime.choice import LOAD_SECONDS, Kernels, either, plain_serves
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
@@ -41,7 +41,7 @@ class _OneRow:
         self._kernels = kernels
         self._prepare = prepare
         # A serving process had better lay out its trees before the first row comes.
-        self._prepared = None if plain_serves(kernels) else prepare()
+        self._prepared = None if plain_serves(kernels, LOAD_SECONDS) else prepare()
         self._is_ready = False
         self._arguments: Arguments = {}
         self._widen: Callable[..., Any] | None = None
@@ -59,7 +59,8 @@ class _OneRow:
                 self._arguments, self._is_ready = {}, False
                 raise
 
-        return either(self._kernels, 0.0, compiled, lambda: self._checked(row))
+        # One row is little work, but many are to come.
+        return either(self._kernels, LOAD_SECONDS, compiled, lambda: self._checked(row))
 
     def _checked(self, row: Any) -> Any:
         """Answer one row of any kind."""

@@ -1,0 +1,1 @@
+"""How long the first answer of a process takes."""
