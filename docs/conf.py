@@ -33,6 +33,7 @@ include_patterns = [
     "docs/*.md",
     "examples/README.md",
     "benchmarks/README.md",
+    "benchmarks/cold/README.md",
     "benchmarks/early/README.md",
     "benchmarks/accelerate/README.md",
     "benchmarks/export/README.md",
