@@ -90,3 +90,20 @@ def test_a_child_that_fails_is_an_error_that_says_why(monkeypatch):
     monkeypatch.setattr(warming, "_CHILD", "raise MemoryError('no more')")
     with pytest.raises(SpinneyError, match="MemoryError: no more"):
         warming._run_in_child(dict(os.environ))
+
+
+@compiled_only
+def test_kernels_are_compiled_in_a_process_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(warming.os, "cpu_count", lambda: 2)
+    monkeypatch.setenv("SPINNEY_CACHE_DIR", str(tmp_path))
+    process = warming.start_compiling(["strategies, minimean"])
+    assert process.wait() == 0
+    kept = {path.name.partition("-")[0] for path in tmp_path.glob("*/*.nbc")}
+    assert any("sequential" in name for name in kept)
+    # What engines need was not worth compiling.
+    assert not any("batch_kernels" in name for name in kept)
+
+
+def test_nothing_is_compiled_aside_where_that_gains_nothing(monkeypatch):
+    monkeypatch.setattr(warming.os, "cpu_count", lambda: 1)
+    assert warming.start_compiling(["strategies, minimean"]) is None

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +19,7 @@ import numpy as np
 from spinney.errors import InvalidArgumentError, SpinneyError, SpinneyWarning
 from spinney.runtime import compiler
 from spinney.runtime.choice import kernels_at_once
-from spinney.runtime.kernel_folders import can_write
+from spinney.runtime.kernel_folders import can_write, folder_to_write
 from spinney.runtime.kernel_sources import PACKAGE
 from spinney.runtime.processors import check_level, target_settings
 from spinney.runtime.warming import engine_uses
@@ -96,13 +96,42 @@ def warm_up(
     return _run_in_child(environment)
 
 
+def start_compiling(names: Sequence[str]) -> subprocess.Popen[bytes] | None:
+    """Compile the kernels of some uses in a process of its own, on another core.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Which uses, by the names that `warm_up` returns. What they need of the engines
+        is not compiled, unless that pays for itself.
+
+    Returns
+    -------
+    process : subprocess.Popen or None
+        To be ended by the caller; None if there is nothing to be gained from it.
+    """
+    alone = (os.cpu_count() or 1) < 2
+    if alone or not compiler.compiles or folder_to_write() is None:
+        return None
+    return subprocess.Popen(
+        [sys.executable, "-c", _SOME, *names],
+        env=_with_this_package(dict(os.environ)),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _with_this_package(environment: dict[str, str]) -> dict[str, str]:
+    """Return an environment in which a new process imports this very package."""
+    paths = [str(PACKAGE.parent), environment.get("PYTHONPATH", "")]
+    return environment | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
 def _run_in_child(environment: dict[str, str]) -> Timings:
     """Run all uses in a new process."""
-    paths = [str(PACKAGE.parent), environment.get("PYTHONPATH", "")]
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     done = subprocess.run(
         [sys.executable, "-c", _CHILD],
-        env=environment,
+        env=_with_this_package(environment),
         capture_output=True,
         text=True,
         check=False,
@@ -119,6 +148,14 @@ _CHILD = """
 import json
 from spinney.acceleration import warming
 print(json.dumps(warming._run_uses()))
+"""
+
+_SOME = """
+import sys
+from spinney.acceleration import warming
+uses = warming._uses()
+for name in sys.argv[1:]:
+    uses[name]()
 """
 
 

@@ -73,19 +73,20 @@ def demo(
 
 def _all_shown(console: Console) -> list[Shown]:
     """Train, evaluate and compare."""
-    from spinney.cli.demo_rooms import rooms
+    from spinney.cli.demo_rooms import compiled_aside, rooms
 
     shows = rooms()
     console.print(
         "Training small models and evaluating them. On a new machine this compiles "
-        "first, for a minute or two; spinney warm-up does that ahead.\n"
+        "first, for half a minute; spinney warm-up does that ahead.\n"
     )
     shown = []
-    for words, show in shows.items():
-        start = time.perf_counter()
-        console.print(f"{words} ...", end="")
-        shown.append(show())
-        console.print(f" {time.perf_counter() - start:.0f} s")
+    with compiled_aside():
+        for words, show in shows.items():
+            start = time.perf_counter()
+            console.print(f"{words} ...", end="")
+            shown.append(show())
+            console.print(f" {time.perf_counter() - start:.0f} s")
     if len(shown) < 4:
         console.print(
             'For a pruned forest, install the extra prune: "spinney\\[prune]"'
