@@ -26,7 +26,6 @@ from spinney.runtime.compiler import (
     FunctionCache,
     as_plain_python,
     dumps,
-    numba,
     problem,
 )
 from spinney.runtime.kernel_folders import (
@@ -34,6 +33,7 @@ from spinney.runtime.kernel_folders import (
     folders_to_read,
     write_whole,
 )
+from spinney.runtime.lowering import compiled_once
 from spinney.runtime.processors import reached_levels
 
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
@@ -50,7 +50,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     """
     if problem is not None:
         return as_plain_python(function)
-    dispatcher = numba.njit(nogil=True)(function)
+    dispatcher = compiled_once(function)
     if hasattr(dispatcher, "_cache"):  # not with NUMBA_DISABLE_JIT
         dispatcher._cache = KernelCache(function)
     return dispatcher
