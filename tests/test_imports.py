@@ -34,7 +34,7 @@ UPWARDS = {("forest", "runtime"), ("base", "report"), ("calibration", "integrati
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # The one table that names modules of any layer by strings: what kinds of files there
 # are, and which class each kind is of.
-TABLE_OF_KINDS = "persistence.store"
+TABLE_OF_KINDS = "persistence.kinds"
 
 # Optional libraries, and the place or places where each may be imported: on use, except
 # in the command line, which needs its own at once.

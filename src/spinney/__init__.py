@@ -25,7 +25,8 @@ if _typing.TYPE_CHECKING:
     from spinney.acceleration.accelerate import accelerate
     from spinney.acceleration.warming import warm_up
     from spinney.anytime import AnytimeForestClassifier
-    from spinney.base.all_trees import AllTreesClassifier, AllTreesRegressor
+    from spinney.base.all_trees import AllTreesClassifier
+    from spinney.base.all_trees_regressor import AllTreesRegressor
     from spinney.calibration.monitor import Monitor
     from spinney.cascade import CascadeClassifier
     from spinney.export import compile, export_c
@@ -69,7 +70,7 @@ __all__ = [
 # Classifiers need the compiled runtime, which takes its time to load: on first use.
 _ON_FIRST_USE = {
     "AllTreesClassifier": "spinney.base.all_trees",
-    "AllTreesRegressor": "spinney.base.all_trees",
+    "AllTreesRegressor": "spinney.base.all_trees_regressor",
     "AnytimeForestClassifier": "spinney.anytime",
     "BudgetedForestClassifier": "spinney.pruning",
     "CascadeClassifier": "spinney.cascade",

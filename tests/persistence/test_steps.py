@@ -72,6 +72,7 @@ STEPS = {
     "standard scaler, no mean": columns(StandardScaler(with_mean=False)),
     "min max": columns(MinMaxScaler(clip=True)),
     "max abs": columns(MaxAbsScaler()),
+    "logarithm": columns(FunctionTransformer(np.log1p)),
     "robust": columns(RobustScaler()),
     "normalizer": columns(make_pipeline(SimpleImputer(), Normalizer())),
     "binarizer": columns(make_pipeline(SimpleImputer(), Binarizer(threshold=30))),
@@ -197,7 +198,9 @@ class OwnScaler(StandardScaler):
 
 
 @pytest.mark.parametrize(
-    "step", [FunctionTransformer(np.log1p), Doubling(), OwnScaler()], ids=repr
+    "step",
+    [FunctionTransformer(np.sort), Doubling(), OwnScaler()],
+    ids=["function", "own", "inherited"],
 )
 def test_what_is_not_known_is_refused_and_named(step, tmp_path):
     frame, y = people()

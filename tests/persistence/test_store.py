@@ -27,7 +27,7 @@ import spinney
 from spinney import FormatError
 from spinney.persistence import container
 from spinney.persistence.fields import forest_from_parts, forest_to_parts
-from spinney.persistence.store import KINDS
+from spinney.persistence.kinds import KINDS
 from strategies import forests, random_forest, random_rows
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="needs POSIX files")

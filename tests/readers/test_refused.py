@@ -11,9 +11,9 @@ import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
     AdaBoostClassifier,
+    AdaBoostRegressor,
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
-    IsolationForest,
     RandomForestClassifier,
     RandomTreesEmbedding,
     StackingClassifier,
@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import datasets
-from spinney import UnsupportedModelError, read_model
+from spinney import UnsupportedModelError, accelerate, read_model
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 X, Y = datasets.bundled("iris")
@@ -49,15 +49,16 @@ def several_labels():
 
 def ada_boost():
     yield AdaBoostClassifier(n_estimators=2).fit(X, Y)
+    yield AdaBoostRegressor(n_estimators=2).fit(X, Y)
+
+
+def ada_boost_of_others():
+    yield AdaBoostClassifier(LogisticRegression(), n_estimators=2).fit(X, TWO)
 
 
 def of_models():
     yield VotingClassifier([("a", TREE)]).fit(X, Y)
     yield StackingClassifier([("a", TREE)], cv=2).fit(X, Y)
-
-
-def isolation():
-    yield IsolationForest(n_estimators=2).fit(X)
 
 
 def embedding():
@@ -154,13 +155,19 @@ def catboost_without_tables():
 
 MAKERS = {
     "a pipeline, by `read_model`": pipeline,
-    "a forest of several labels at once": several_labels,
-    "AdaBoost": ada_boost,
-    "voting and stacking of models": of_models,
-    "an isolation forest": isolation,
+    "a forest of several labels at once, by `read_model` and with rows": several_labels,
+    "AdaBoost of several classes or of numbers, by `read_model` and with rows": (
+        ada_boost
+    ),
+    "AdaBoost of other things than trees": ada_boost_of_others,
+    "voting and stacking of models, by `read_model` and with rows": of_models,
     "a random trees embedding": embedding,
-    "a calibrated model with one curve per fold": one_curve_per_fold,
-    "a calibrated model of several classes": curves_of_several_classes,
+    "a calibrated model with one curve per fold, by `read_model` and with rows": (
+        one_curve_per_fold
+    ),
+    "a calibrated model of several classes, by `read_model` and with rows": (
+        curves_of_several_classes
+    ),
     "a boosting that starts from another model": started_from_another,
     "histogram boosting with negative or broken numbers as categories": (
         histogram_categories
@@ -168,7 +175,9 @@ MAKERS = {
     "LightGBM's linear trees": linear_trees,
     "LightGBM on ordered category columns beside others": ordered_categories,
     "XGBoost's linear booster": linear_booster,
-    "XGBoost with several labels at once": labels_of_xgboost,
+    "XGBoost with several labels at once, by `read_model`, in a file and with rows": (
+        labels_of_xgboost
+    ),
     "XGBoost on categories with letters beyond ASCII": names_beyond_ascii,
     "CatBoost's text and embedding features": texts_and_embeddings_of_catboost,
     "CatBoost with several `TargetBorderCount` for one kind of statistic": (
@@ -195,3 +204,11 @@ def test_it_is_refused(name):
     for model in MAKERS[name]():
         with pytest.raises(UnsupportedModelError):
             read_model(model)
+        # All trees may do where one forest does not; the page says where.
+        if "with rows" not in name and "`read_model`" not in name:
+            with pytest.raises(UnsupportedModelError):
+                accelerate(model)
+        elif "with rows" in name:
+            accelerate(model)
+            with pytest.raises(UnsupportedModelError):
+                accelerate(model, X)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,11 +22,9 @@ from sklearn.utils import (
 from sklearn.utils.validation import _num_samples
 
 from spinney.acceleration.selection import Approach, Ladder, Parts, Selection
-from spinney.base.all_trees import (
-    AllTreesClassifier,
-    AllTreesRegressor,
-    all_trees,
-)
+from spinney.base.all_trees import AllTreesClassifier, all_trees
+from spinney.base.all_trees_regressor import AllTreesRegressor
+from spinney.base.combined import whole_model
 from spinney.base.estimator import class_codes, unwrapped
 from spinney.base.parameters import check_choice
 from spinney.base.progress import progress_for
@@ -243,11 +242,11 @@ def accelerate(
                 "spinney.accelerate(model, X). Without rows all trees are evaluated."
             )
             raise InvalidArgumentError(msg)
-        return all_trees(_trained(model, decision_threshold), n_jobs)
+        return all_trees(_trained(model, decision_threshold, whole_model), n_jobs)
     show = progress_for(verbose, "accelerating")
     trained = _trained(model, decision_threshold)
     X = _in_memory(X, least_bound(max_disagreement), confidence, rng)
-    whole = AllTreesClassifier(trained, n_jobs=n_jobs).fit(X)
+    whole = AllTreesClassifier(trained, n_jobs=n_jobs).fit_forest(X)
     if whole.forest_.model_predicts != "answer":
         # A bound on disagreement is one on labels, whatever the model's own `predict`
         # returns, and all classifiers here answer with labels.
@@ -291,7 +290,11 @@ def accelerate(
     return classifier
 
 
-def _trained(model: Any, decision_threshold: float | None) -> Any:
+def _trained(
+    model: Any,
+    decision_threshold: float | None,
+    read: Callable[[Any], Any] = read_model,
+) -> Any:
     """Return a model as the classifiers take it: frozen, or read already."""
     inner = unwrapped(model)
     if decision_threshold is not None:
@@ -306,8 +309,10 @@ def _trained(model: Any, decision_threshold: float | None) -> Any:
         return FrozenEstimator(Pipeline([*inner.steps[:-1], (named, moved)]))
     if isinstance(inner, Forest):
         return inner
-    if isinstance(inner, (str, os.PathLike)) or not hasattr(inner, "get_params"):
+    if isinstance(inner, (str, os.PathLike)):
         return read_model(inner)
+    if not hasattr(inner, "get_params"):
+        return read(inner)
     return FrozenEstimator(inner)
 
 

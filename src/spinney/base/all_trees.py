@@ -7,41 +7,40 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils import Tags, check_array, check_consistent_length, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from spinney.base.classifier_fields import (
-    classifier_from_parts,
-    classifier_to_parts,
-    estimator_from_parts,
-)
-from spinney.base.columns import set_columns_of_model
+from spinney.base.all_trees_regressor import AllTreesRegressor
+from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
+from spinney.base.combined import whole_model
+from spinney.base.drop_in import DropIn, RowAnswer
 from spinney.base.early_exit_classifier import CountingClassifier
-from spinney.base.estimator import EnsembleEstimator, is_trained, unwrapped
+from spinney.base.estimator import is_trained
 from spinney.calibration.promise import Promise
-from spinney.errors import (
-    FormatError,
-    InvalidArgumentError,
-    UnsupportedModelError,
-)
+from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.forest import Forest
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_setting
 from spinney.readers import read_model
 from spinney.readers.wrapped import parted
-from spinney.runtime.row_predictors import row_as_table
-
-RowAnswer = Callable[[Any], Any]
 
 
-def _has_decision_function(estimator: Any) -> bool:
-    """Whether the model itself has raw scores, under this name."""
-    return bool(getattr(estimator, "_has_scores", False))
+def _has(method: str, before_fit: bool = False) -> Callable[[Any], bool]:
+    """Return whether the model itself has a method, as a function of the drop-in."""
+
+    def check(self: AllTreesClassifier) -> bool:
+        if not hasattr(self, "forest_"):
+            return before_fit
+        if self.forest_ is None:
+            return hasattr(self.combined_, method)
+        if method == "predict_proba":
+            return self.forest_.link != "none"
+        return method == "decision_function" and self._has_scores
+
+    return check
 
 
-class AllTreesClassifier(CountingClassifier):
+class AllTreesClassifier(DropIn, CountingClassifier):
     """Answer with all trees of a classifier, exactly as it does itself.
 
     ``spinney.accelerate(model)`` returns it, and so does ``accelerate(model, X)`` where
@@ -62,11 +61,17 @@ class AllTreesClassifier(CountingClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Class labels.
+        Class labels; one array for each of several labels.
     order_ : ndarray of shape (n_trees,)
         Trees in the order in which they are evaluated.
-    forest_ : Forest
+    forest_ : Forest or None
         The ensemble.
+    combined_ : object or None
+        The model, where it is not one forest: several members (voting, stacking,
+        calibration per fold) with drop-ins for those that are trees; AdaBoost; an
+        isolation forest; several labels.
+    n_trees_ : int
+        Number of trees, those of all members together.
     estimator_ : estimator
         The trained ensemble.
     promise_ : Promise
@@ -127,39 +132,75 @@ class AllTreesClassifier(CountingClassifier):
         self : AllTreesClassifier
             The fitted classifier.
         """
-        if X is None and is_trained(self.estimator):
-            forest = read_model(
-                parted(self.estimator).ensemble,
-                decision_threshold=self.decision_threshold,
-            )
-            if forest.classes_ is None:
-                msg = (
-                    f"AllTreesClassifier needs a classifier, got a regressor "
-                    f"({forest.source}). Use AllTreesRegressor."
-                )
-                raise UnsupportedModelError(msg)
-            return self._adopt(forest)
-        self._train_or_unwrap(X, y, hold_out=None)
-        return self._completed()
-
-    def _adopt(self, forest: Forest) -> AllTreesClassifier:
-        """Take over a trained model that has been read."""
+        if not is_trained(self.estimator):
+            return self.fit_forest(X, y)
+        ensemble = parted(self.estimator).ensemble
+        if self.decision_threshold is None:
+            whole = whole_model(ensemble, self.n_jobs)
+        else:
+            whole = read_model(ensemble, decision_threshold=self.decision_threshold)
+        if X is None:
+            return self._adopt(whole)
+        _, y = self._checked(X, y)
         self.estimator_ = self.estimator
-        assert forest.classes_ is not None
-        self.forest_, self.classes_ = forest, forest.classes_
-        set_columns_of_model(self, unwrapped(self.estimator), forest)
-        return self._completed()
+        self._set_whole(whole)
+        self._complete()
+        if self.forest_ is not None:  # or say what is wrong with the rows
+            self._converted(self._preprocessed(X))
+            if y is not None:
+                self._codes(y)
+        return self
 
-    def _completed(self) -> AllTreesClassifier:
+    def fit_forest(self, X: Any, y: Any = None) -> AllTreesClassifier:
+        """Read the model as one forest, as the classifiers do that leave early.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows of the kind that will be predicted, or to train on.
+        y : array-like of shape (n_rows,), default=None
+            Labels; needed only to train the estimator.
+
+        Returns
+        -------
+        self : AllTreesClassifier
+            The fitted classifier; its `forest_` is not None.
+
+        Raises
+        ------
+        UnsupportedModelError
+            If the model is not one forest.
+        """
+        self.combined_ = None
+        self._train_or_unwrap(X, y, hold_out=None)
+        self._complete()
+        return self
+
+    def _adopt(self, whole: Any) -> AllTreesClassifier:
+        """Take over a trained model that has been read."""
+        self._take_over(whole)
+        self._complete()
+        return self
+
+    def _complete(self) -> None:
+        """Set what follows from the model that has been read."""
+        whole = self.combined_ if self.forest_ is None else self.forest_
+        if getattr(whole, "classes_", None) is None:
+            source = getattr(whole, "source", "") or type(whole).__name__
+            msg = (
+                f"AllTreesClassifier needs a classifier, got a regressor ({source}). "
+                "Use AllTreesRegressor."
+            )
+            raise UnsupportedModelError(msg)
+        self.classes_ = whole.classes_
         ensemble = parted(self.estimator_).ensemble
         self._has_scores = not isinstance(ensemble, Forest) and hasattr(
             ensemble, "decision_function"
         )
         self._set_order()
-        return self
 
     def _set_order(self) -> None:
-        self.order_ = np.arange(self.forest_.n_trees)
+        self.order_ = np.arange(self.n_trees_)
         self.certificate_ = None
         self.promise_ = Promise("never", 0.0)
 
@@ -177,8 +218,9 @@ class AllTreesClassifier(CountingClassifier):
             Class labels. Of a Booster of LightGBM or XGBoost probabilities, and of the
             class ``CatBoost`` raw scores, as from these.
         """
-        raw = self._raw(X)  # or says that nothing is fitted yet
-        return self.forest_.model_answers(raw)
+        if self._is_combined():
+            return self._answer("predict", X)
+        return self.forest_.model_answers(self._raw(X))
 
     def predict_model(self, X: Any) -> NDArray[Any]:
         """Answer as the trained model's own `predict` does; the same as `predict`.
@@ -195,6 +237,7 @@ class AllTreesClassifier(CountingClassifier):
         """
         return self.predict(X)
 
+    @available_if(_has("predict_proba", before_fit=True))
     def predict_proba(self, X: Any) -> NDArray[np.floating]:
         """Return the probability of each class, as the model does.
 
@@ -206,12 +249,13 @@ class AllTreesClassifier(CountingClassifier):
         Returns
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
-            In the order of `classes_`.
+            In the order of `classes_`; of several labels whatever the model returns.
         """
-        raw = self._raw(X)
-        return self.forest_.probabilities(raw)
+        if self._is_combined():
+            return self._answer("predict_proba", X)
+        return self.forest_.probabilities(self._raw(X))
 
-    @available_if(_has_decision_function)
+    @available_if(_has("decision_function"))
     def decision_function(self, X: Any) -> NDArray[np.floating]:
         """Return raw scores, where the model has a method of this name.
 
@@ -225,12 +269,61 @@ class AllTreesClassifier(CountingClassifier):
         scores : ndarray of shape (n_rows,) or (n_rows, n_classes)
             One score of the second of two classes, or one per class.
         """
+        if self._is_combined():
+            return self._answer("decision_function", X)
         raw = self._raw(X)
         return raw[:, 0] if self.forest_.n_outputs == 1 else raw
 
-    def _raw(self, X: Any) -> NDArray[np.floating]:
-        rows = self._rows(X)
-        return self.forest_.engine.raw(rows, self.n_jobs)
+    @available_if(_has("score_samples"))
+    def score_samples(self, X: Any) -> NDArray[np.floating]:
+        """Return the scores of an isolation forest; the lower, the more abnormal.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows,)
+            As of the model.
+        """
+        return self._answer("score_samples", X)
+
+    def predict_counted(self, X: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
+        """Answer rows with labels, and tell how many trees were evaluated: all.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Class labels.
+        n_evaluated : ndarray of shape (n_rows,), dtype=int32
+            Number of trees, those of all members together.
+        """
+        if not self._is_combined():
+            return super().predict_counted(X)
+        labels = self.predict(X)
+        return labels, np.full(len(labels), self.n_trees_, dtype=np.int32)
+
+    def predict_full(self, X: Any) -> NDArray[Any]:
+        """Answer with labels of the full ensemble, which is what is here at all.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Class labels.
+        """
+        return self.predict(X) if self._is_combined() else super().predict_full(X)
 
     def predictor(self, kind: str = "label") -> RowAnswer:
         """Return a thin callable that answers one row at a time, for serving.
@@ -256,13 +349,13 @@ class AllTreesClassifier(CountingClassifier):
             raise InvalidArgumentError(msg)
         check_is_fitted(self)
         predict = self.predict if kind == "label" else self.predict_proba
-        if self.has_preprocessing:
-            return _through_tables(self, predict)
+        if self.has_preprocessing or self.forest_ is None:
+            return self._through_tables(predict)
         forest = self.forest_
         if kind == "proba" or forest.model_predicts == "answer":
             return forest.predictor(kind)
         if forest.model_predicts == "raw":
-            return _through_tables(self, predict)
+            return self._through_tables(predict)
         of_classes = forest.predictor("proba")
         if forest.n_outputs > 1:
             return of_classes
@@ -296,158 +389,6 @@ class AllTreesClassifier(CountingClassifier):
         return classifier
 
 
-class AllTreesRegressor(EnsembleEstimator, RegressorMixin, BaseEstimator):
-    """Answer with all trees of a regressor or ranker, exactly as it does itself.
-
-    ``spinney.accelerate(model)`` returns it.
-
-    Parameters
-    ----------
-    estimator : estimator or Forest
-        The ensemble. ``FrozenEstimator(model)`` for a trained model; an unfitted
-        estimator is trained by `fit`.
-    n_jobs : int, default=None
-        Number of threads; None means one, -1 all cores.
-
-    Attributes
-    ----------
-    forest_ : Forest
-        The ensemble.
-    estimator_ : estimator
-        The trained ensemble.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, if the model or `X` has them.
-
-    See Also
-    --------
-    AllTreesClassifier : The same for classifiers.
-    spinney.accelerate : Makes it of a model.
-
-    Examples
-    --------
-    >>> import spinney
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = RandomForestRegressor(10, random_state=0).fit(X, y)
-    >>> same = spinney.accelerate(model)
-    >>> bool((same.predict(X) == model.predict(X)).all())
-    True
-    """
-
-    _takes_sparse = True
-
-    def __init__(self, estimator: Any, *, n_jobs: int | None = None) -> None:
-        self.estimator = estimator
-        self.n_jobs = n_jobs
-
-    def fit(self, X: Any = None, y: Any = None) -> AllTreesRegressor:
-        """Read the model, or train it first.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features), default=None
-            Rows of the kind that will be predicted, or to train on. A trained model
-            needs none.
-        y : array-like of shape (n_rows,) or (n_rows, n_targets), default=None
-            Targets; needed only to train the estimator.
-
-        Returns
-        -------
-        self : AllTreesRegressor
-            The fitted regressor.
-        """
-        if is_trained(self.estimator):
-            self.estimator_ = self.estimator
-        else:
-            self._train(X, y)
-        forest = read_model(parted(self.estimator_).ensemble)
-        if forest.classes_ is not None:
-            msg = (
-                f"AllTreesRegressor needs a regressor or ranker, got a classifier "
-                f"({forest.source}). Use AllTreesClassifier."
-            )
-            raise UnsupportedModelError(msg)
-        if X is None:
-            return self._adopt(forest)
-        self.forest_ = forest
-        self._checked_rows(X)
-        return self
-
-    def _adopt(self, forest: Forest) -> AllTreesRegressor:
-        """Take over a trained model that has been read."""
-        self.estimator_ = self.estimator
-        self.forest_ = forest
-        set_columns_of_model(self, unwrapped(self.estimator), forest)
-        return self
-
-    def _train(self, X: Any, y: Any) -> None:
-        if y is None:
-            # scikit-learn's common checks look for the first words.
-            msg = (
-                "requires y to be passed, but the target y is None: the estimator "
-                f"{type(self.estimator).__name__} is still to be trained. Pass "
-                "targets, or FrozenEstimator(model) for a model that is trained."
-            )
-            raise InvalidArgumentError(msg)
-        X = self._checked_rows(X)
-        y = check_array(y, ensure_2d=False, input_name="y")
-        check_consistent_length(X, y)
-        self.estimator_ = clone(self.estimator).fit(X, y)
-
-    def predict(self, X: Any) -> NDArray[np.floating]:
-        """Answer rows as the model's own `predict` does.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        numbers : ndarray of shape (n_rows,) or (n_rows, n_targets)
-            What the model predicts; of a ranker, its scores.
-        """
-        rows = self._rows(X)
-        return self.forest_.model_answers(self.forest_.engine.raw(rows, self.n_jobs))
-
-    def predictor(self) -> RowAnswer:
-        """Return a thin callable that answers one row at a time, for serving.
-
-        Returns
-        -------
-        predictor : callable
-            ``predictor(row)`` takes a row as that of `AllTreesClassifier` does, and
-            returns what `predict` returns for it.
-        """
-        check_is_fitted(self)
-        if self.has_preprocessing or self.forest_.model_predicts != "answer":
-            return _through_tables(self, self.predict)
-        return self.forest_.predictor()
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        if not is_trained(self.estimator):
-            # A model to be trained takes one target or several, as it says itself.
-            given = get_tags(self.estimator).target_tags
-            tags.target_tags.multi_output = given.multi_output
-            tags.target_tags.single_output = given.single_output
-        return tags
-
-    def __spinney_save__(self) -> tuple[Settings, Arrays]:
-        return classifier_to_parts(self)
-
-    @classmethod
-    def __spinney_load__(cls, settings: Settings, arrays: Arrays) -> Self:
-        regressor: Self = estimator_from_parts(cls, settings, arrays)
-        if regressor.forest_.classes_ is not None:
-            msg = "its forest must not have classes"
-            raise FormatError(msg)
-        return regressor
-
-
 def all_trees(
     trained: Any, n_jobs: int | None = None
 ) -> AllTreesClassifier | AllTreesRegressor:
@@ -460,13 +401,7 @@ def all_trees(
     n_jobs : int, default=None
         Number of threads; None means one, -1 all cores.
     """
-    forest = read_model(parted(trained).ensemble)
-    kind = AllTreesRegressor if forest.classes_ is None else AllTreesClassifier
-    return kind(trained, n_jobs=n_jobs)._adopt(forest)
-
-
-def _through_tables(estimator: Any, predict: RowAnswer) -> RowAnswer:
-    """Return what answers a row by way of a table of one row."""
-    names = getattr(estimator, "feature_names_in_", None)
-    width = int(estimator.n_features_in_)
-    return lambda row: predict(row_as_table(row, width, names))[0]
+    whole = whole_model(parted(trained).ensemble, n_jobs)
+    if getattr(whole, "classes_", None) is None:
+        return AllTreesRegressor(trained, n_jobs=n_jobs)._adopt(whole)
+    return AllTreesClassifier(trained, n_jobs=n_jobs)._adopt(whole)

@@ -20,6 +20,7 @@ from spinney.calibration.limits import check_bounds
 from spinney.calibration.promise import KINDS, AccuracyBound, ClassBound, Promise
 from spinney.errors import FormatError, InvalidArgumentError
 from spinney.forest import Forest
+from spinney.persistence.combined import combined_to_parts, take_combined
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import (
     part_forest_to_parts,
@@ -65,13 +66,18 @@ def classifier_to_parts(classifier: BaseEstimator) -> tuple[Settings, Arrays]:
     check_is_fitted(classifier)
     steps = parted(getattr(classifier, "estimator_", None)).steps
     forest = getattr(classifier, "forest_", None)
-    if not isinstance(forest, Forest):
+    combined = getattr(classifier, "combined_", None)
+    if combined is not None:
+        settings, arrays = combined_to_parts(combined)
+        settings["n_columns"] = int(classifier.n_features_in_)
+    elif isinstance(forest, Forest):
+        settings, arrays = part_forest_to_parts("forest", forest)
+    else:
         msg = (
             f"This {type(classifier).__name__} holds classifiers that are no trees, "
             "and only forests can be saved."
         )
         raise TypeError(msg)
-    settings, arrays = part_forest_to_parts("forest", forest)
     parameters = classifier.get_params(deep=False)
     parameters.pop("estimator", None)
     bounds = parameters.get("max_disagreement")
@@ -110,10 +116,13 @@ def classifier_from_parts(
         `acceleration_`.
     """
     classifier = estimator_from_parts(kind, settings, arrays)
-    if classifier.forest_.classes_ is None:
+    model = classifier.forest_
+    if model is None:
+        model = classifier.combined_
+    if getattr(model, "classes_", None) is None:
         msg = "its forest must have classes"
         raise FormatError(msg)
-    classifier.classes_ = classifier.forest_.classes_
+    classifier.classes_ = model.classes_
     if issubclass(kind, CountingClassifier):
         if settings.get("acceleration", 0) is None:
             del settings["acceleration"]
@@ -138,10 +147,20 @@ def estimator_from_parts(
     Returns
     -------
     estimator : object of class `kind`
-        With parameters, `estimator_` if there is such a parameter, `forest_`,
-        `n_features_in_` and, if there were any, `feature_names_in_`.
+        With parameters, `estimator_` if there is such a parameter, `forest_` (or, for
+        drop-ins, `combined_`), `n_features_in_` and, if there were any,
+        `feature_names_in_`.
     """
-    forest = take_forest("forest", settings, arrays)
+    forest, combined = None, None
+    has_steps = "steps_json" in arrays
+    if "combined" in settings and hasattr(kind, "combined_"):
+        model = combined = take_combined(settings, arrays)
+        n_columns = take_setting(settings, "n_columns", int)
+    else:
+        model = forest = take_forest("forest", settings, arrays)
+        n_columns = forest.n_features
+        if "n_columns" in settings:
+            n_columns, has_steps = take_setting(settings, "n_columns", int), True
     parameters = take_setting(settings, "parameters", dict)
     names = set(kind._get_param_names())
     wanted = names - {"estimator"}
@@ -150,17 +169,17 @@ def estimator_from_parts(
         msg = f"its parameters must be {sorted(wanted)}"
         raise FormatError(msg)
     _check_parameters(parameters)
-    n_columns, model = forest.n_features, forest
-    if "n_columns" in settings:
-        n_columns = take_setting(settings, "n_columns", int)
+    if has_steps:
         steps = steps_from_arrays("steps", arrays)
-        model = Pipeline([("steps", steps), ("forest", forest)])
+        model = Pipeline([("steps", steps), ("forest", model)])
     if "estimator" in names:
         parameters["estimator"] = FrozenEstimator(model)
     estimator = kind(**parameters)
     if "estimator" in parameters:
         estimator.estimator_ = parameters["estimator"]
     estimator.forest_ = forest
+    if combined is not None:
+        estimator.combined_ = combined
     estimator.n_features_in_ = n_columns
     columns = texts_from_arrays("columns", arrays)
     if columns is not None:

@@ -8,10 +8,11 @@ import numpy as np
 
 from spinney.errors import UnsupportedModelError
 from spinney.forest import Forest
+from spinney.forest.derived import Derived
 from spinney.readers.dispatch import library_of
 
 
-def set_columns_of_model(estimator: Any, model: Any, forest: Forest) -> None:
+def set_columns_of_model(estimator: Any, model: Any, whole: Any) -> None:
     """Set `n_features_in_` and `feature_names_in_` as a trained model has them.
 
     Names are those of scikit-learn's models and pipelines, which hold rows to them.
@@ -24,8 +25,8 @@ def set_columns_of_model(estimator: Any, model: Any, forest: Forest) -> None:
         What the two are set on.
     model : fitted model
         The model, whatever stands around it included.
-    forest : Forest
-        The trees of the model.
+    whole : Forest, Derived or estimator
+        What was read from it.
 
     Raises
     ------
@@ -33,8 +34,9 @@ def set_columns_of_model(estimator: Any, model: Any, forest: Forest) -> None:
         If the model is a pipeline whose first step does not know its columns.
     """
     vars(estimator).pop("feature_names_in_", None)
-    if isinstance(model, Forest) or library_of(model) != "sklearn":
-        estimator.n_features_in_ = forest.n_features
+    own = isinstance(model, (Forest, Derived))
+    if own or library_of(model) != "sklearn":
+        estimator.n_features_in_ = whole.n_features
         return
     n_columns = getattr(model, "n_features_in_", None)
     if n_columns is None:

@@ -29,6 +29,7 @@ from spinney.errors import (
 )
 from spinney.forest import Forest
 from spinney.forest.blocks import BlockedRows
+from spinney.forest.derived import Derived
 from spinney.forest.sparse import is_sparse
 from spinney.readers import read_model
 from spinney.readers.wrapped import parted, through_steps
@@ -336,7 +337,7 @@ def class_codes(
 
 def is_trained(estimator: Any) -> bool:
     """Whether this is a trained model, or several, to be taken as they are."""
-    return isinstance(estimator, (FrozenEstimator, Forest, list, tuple))
+    return isinstance(estimator, (FrozenEstimator, Forest, Derived, list, tuple))
 
 
 def _takes_category_values(model: Any) -> bool:

@@ -205,7 +205,7 @@ def _write_all_trees(
             "report": None,
         }
         typer.echo(json.dumps(document))
-    console.print(f"All {fast.forest_.n_trees:,} trees are evaluated: {words}.")
+    console.print(f"All {fast.n_trees_:,} trees are evaluated: {words}.")
     tell_written(console, out)
 
 

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as TextTable
 
+from spinney.base.combined import forests_of
 from spinney.base.wording import percent
 from spinney.calibration.limits import largest_bound
 from spinney.cli.accelerate import class_table, comparison_table
@@ -75,15 +76,18 @@ def inspect(
 
 def _facts(loaded: Any, path: Path) -> dict[str, Any]:
     """Return all that is to be told, in values that JSON can hold."""
+    combined = getattr(loaded, "combined_", None)
     forest = getattr(loaded, "forest_", None)
-    if not isinstance(forest, Forest):
+    if combined is None and not isinstance(forest, Forest):
         forest = read_model(parted(loaded).ensemble)
     kind = type(loaded).__name__
+    assert forest is not None or combined is not None
+    of_trees = _combined_facts(loaded) if forest is None else _forest_facts(forest)
     return {
         "file": _file_facts(path),
         "kind": KINDS.get(kind, kind),
         "class": kind,
-        "forest": _forest_facts(forest),
+        "forest": of_trees,
         "policy": _rule_facts(loaded),
         "promise": _promise_facts(loaded),
         "acceleration": (
@@ -121,6 +125,32 @@ def _forest_facts(forest: Forest) -> dict[str, Any]:
         "classes": None if classes is None else classes.tolist(),
         "aggregation": forest.aggregation,
         "compares_in": forest.input_dtype,
+    }
+
+
+def _combined_facts(loaded: Any) -> dict[str, Any]:
+    """Return the same about all forests of a combined model together."""
+    forests = forests_of(loaded)
+    each = [_forest_facts(forest) for forest in forests]
+    names = getattr(loaded, "feature_names_in_", None)
+    classes = getattr(loaded, "classes_", None)
+    if isinstance(classes, list):  # several labels
+        classes = [label.tolist() for label in classes]
+    elif classes is not None:
+        classes = classes.tolist()
+    return {
+        "source": type(loaded.combined_).__name__,
+        **{
+            name: sum(facts[name] for facts in each)
+            for name in ("trees", "nodes", "leaves")
+        },
+        "depth": max(facts["depth"] for facts in each),
+        "mean_depth": float(np.mean(np.concatenate([f.depths for f in forests]))),
+        "features": int(loaded.n_features_in_),
+        "feature_names": None if names is None else list(map(str, names)),
+        "classes": classes,
+        "aggregation": "a combined model",
+        "compares_in": ", ".join(sorted({facts["compares_in"] for facts in each})),
     }
 
 

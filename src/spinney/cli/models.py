@@ -271,6 +271,11 @@ def table_for(
     """
     names = getattr(model, "feature_names_in_", None)
     n_features = getattr(model, "n_features_in_", None)
+    if getattr(model, "combined_", None) is not None:
+        # Its members look after their columns themselves, by name if they have any.
+        columns = None if names is None else tuple(map(str, names))
+        as_frame = names is not None
+        return Table(path, target, columns, int(n_features), needs_target, as_frame)  # type: ignore[arg-type]
     # Classifiers of ours have the model inside.
     ours = getattr(model, "forest_", None) is not None
     steps, ensemble = parted(getattr(model, "estimator_", None) if ours else model)

@@ -131,10 +131,12 @@ def predict(
 
 def _predicting(loaded: Any, n_jobs: int | None, as_frame: bool) -> tuple[Predict, int]:
     """Return what answers rows, and the number of trees behind it."""
-    ours = isinstance(getattr(loaded, "forest_", None), Forest)
+    combined = getattr(loaded, "combined_", None) is not None
+    ours = combined or isinstance(getattr(loaded, "forest_", None), Forest)
     steps, ensemble = parted(loaded)
     forest: Forest = loaded.forest_ if ours else read_model(ensemble)
-    n_trees = forest.n_trees
+    n_trees = loaded.n_trees_ if combined else forest.n_trees
+    classes = getattr(loaded if combined else forest, "classes_", None)
     if ours:
         if hasattr(loaded, "n_jobs"):
             loaded.n_jobs = n_jobs
@@ -145,12 +147,13 @@ def _predicting(loaded: Any, n_jobs: int | None, as_frame: bool) -> tuple[Predic
     def predict_part(rows: Any) -> Columns:
         if hasattr(loaded, "predict_counted"):
             labels, n_evaluated = loaded.predict_counted(rows)
-            return {"label": labels, "trees_asked": n_evaluated.astype(np.int32)}
+            columns = _named(labels, classes)
+            return columns | {"trees_asked": n_evaluated.astype(np.int32)}
         if ours:
             answers = loaded.predict(rows)
         else:
             answers = forest.predict(through_steps(rows, steps), n_jobs)
-        columns = _named(answers, forest)
+        columns = _named(answers, classes)
         columns["trees_asked"] = np.full(len(rows), n_trees, dtype=np.int32)
         if hasattr(loaded, "feature_cost"):
             columns["feature_cost"] = loaded.feature_cost(rows)
@@ -159,13 +162,12 @@ def _predicting(loaded: Any, n_jobs: int | None, as_frame: bool) -> tuple[Predic
     return predict_part, n_trees
 
 
-def _named(answers: NDArray[Any], forest: Forest) -> Columns:
+def _named(answers: NDArray[Any], classes: Any) -> Columns:
     """Return answers as columns: labels, or what a regressor predicts."""
-    if forest.classes_ is not None:
-        return {"label": answers}
+    name = "prediction" if classes is None else "label"
     if answers.ndim == 1:
-        return {"prediction": answers}
-    return {f"prediction_{k}": column for k, column in enumerate(answers.T)}
+        return {name: answers}
+    return {f"{name}_{k}": column for k, column in enumerate(answers.T)}
 
 
 def _answered(

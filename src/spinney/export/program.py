@@ -200,8 +200,8 @@ def _forest_of(obj: Any) -> Forest:
     forest = getattr(obj, "forest_", None)
     if not isinstance(forest, Forest):
         msg = (
-            f"This {type(obj).__name__} holds voters that are not trees, and only "
-            "trees can be exported."
+            f"This {type(obj).__name__} holds several models, or some that are not "
+            "trees, and only a single ensemble of trees can be exported."
         )
         raise UnsupportedModelError(msg)
     return forest
@@ -221,6 +221,12 @@ def _refuse_what_has_no_code(forest: Forest) -> None:
             f"{forest.source} looks up statistics of category values, and their tables "
             "cannot be exported.\nHint: encode the categories as numbers and train "
             "without cat_features."
+        )
+        raise UnsupportedModelError(msg)
+    if forest.link == "none":
+        msg = (
+            f"{forest.source} has no probabilities, and generated code has a function "
+            "for them.\nHint: use spinney.accelerate(model) in Python."
         )
         raise UnsupportedModelError(msg)
     if forest.missing_value is not None:

@@ -120,8 +120,9 @@ class Forest:
     base_added : {"first", "last"}, default="first"
         Whether the sum starts with the base score or ends with it; matters only for
         the last bit.
-    link : {"identity", "logistic", "softmax", "logistic_each", "exp"}
-        From raw scores to probabilities (or to the prediction of a regressor).
+    link : {"identity", "logistic", "softmax", "logistic_each", "exp", "none"}
+        From raw scores to probabilities (or to the prediction of a regressor);
+        ``"none"`` for a classifier that has no probabilities.
     link_scale : float, default=1.0
         Factor inside the logistic curve.
     curve : Curve, optional

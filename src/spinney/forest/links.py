@@ -14,7 +14,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-LINKS = ("identity", "logistic", "softmax", "logistic_each", "exp")
+from spinney.errors import UnsupportedModelError
+
+LINKS = ("identity", "logistic", "softmax", "logistic_each", "exp", "none")
 
 
 # XGBoost keeps the exponent below this, so that no probability is zero.
@@ -96,14 +98,18 @@ def class_probabilities(
     ----------
     raw : ndarray of shape (n_rows, n_outputs)
         Raw scores. A single column is the score of the second of two classes.
-    link : {"identity", "logistic", "softmax", "logistic_each"}
-        How scores become probabilities. With ``"logistic_each"`` every class has its
-        own logistic curve and the columns need not add up to one.
+    link : {"identity", "logistic", "softmax", "logistic_each", "none"}
+        How scores become probabilities; ``"none"`` is refused. With
+        ``"logistic_each"`` every class has its own logistic curve and the columns need
+        not add up to one.
     scale : float
         Factor inside the logistic curve.
     """
     if link == "softmax":
         return softmax(raw)
+    if link == "none":
+        msg = "This model has scores and labels, but no probabilities."
+        raise UnsupportedModelError(msg)
     positive = raw if link == "identity" else logistic(raw, scale)
     if raw.shape[1] > 1:
         return positive

@@ -16,7 +16,8 @@ from typing import Any
 
 from spinney.errors import FormatError, InvalidArgumentError
 from spinney.forest import Forest
-from spinney.persistence.store import KINDS, from_bytes, load, to_bytes
+from spinney.persistence.kinds import KINDS
+from spinney.persistence.store import from_bytes, load, to_bytes
 from spinney.readers import read_model
 
 # Models that stay loaded in a process, the last used ones.

@@ -1,4 +1,7 @@
-"""Steps before a model (scalers, imputers, encoders) taken apart for a file.
+"""Estimators of scikit-learn around the trees, taken apart for a file.
+
+These are the steps before a model (scalers, imputers, encoders), and models made of
+models (voting, stacking, calibration), with what is linear inside them.
 
 A step is stored as the name of its class, one of those in `CLASSES`, and what fitting
 has left on it: numbers, texts, arrays, lists of these, and other steps. Nothing else is
@@ -20,12 +23,37 @@ from typing import Any
 import numpy as np
 
 from spinney.errors import FormatError, SpinneyWarning
-from spinney.persistence.container import CODES, Arrays
+from spinney.persistence.container import CODES, Arrays, parse_json
+from spinney.persistence.fields import refuse_leftovers
+from spinney.persistence.kinds import put_together, taken_apart
 
 CLASSES = {
-    "sklearn.compose": ("ColumnTransformer",),
+    "sklearn.calibration": (
+        "CalibratedClassifierCV",
+        "_CalibratedClassifier",
+        "_SigmoidCalibration",
+        "_TemperatureScaling",
+    ),
+    "sklearn.compose": ("ColumnTransformer", "TransformedTargetRegressor"),
+    "sklearn.ensemble": (
+        "StackingClassifier",
+        "StackingRegressor",
+        "VotingClassifier",
+        "VotingRegressor",
+    ),
     "sklearn.feature_selection": ("VarianceThreshold",),
     "sklearn.impute": ("MissingIndicator", "SimpleImputer"),
+    "sklearn.isotonic": ("IsotonicRegression",),
+    "sklearn.linear_model": (
+        "ElasticNet",
+        "Lasso",
+        "LinearRegression",
+        "LogisticRegression",
+        "LogisticRegressionCV",
+        "Ridge",
+        "RidgeCV",
+        "RidgeClassifier",
+    ),
     "sklearn.pipeline": ("FeatureUnion", "Pipeline"),
     "sklearn.preprocessing": (
         "Binarizer",
@@ -62,8 +90,25 @@ TYPES = (
     "uint8",
 )
 TEXT_TYPE = re.compile(r"str([0-9]{1,9})")  # in bits, 32 for each letter
-# Deeper than any pipeline of pipelines.
+# Functions of NumPy that a `FunctionTransformer` may apply.
+FUNCTIONS = (
+    "abs",
+    "cbrt",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "negative",
+    "reciprocal",
+    "sqrt",
+    "square",
+)
+# Deeper than any pipeline of pipelines, and than any model of models.
 MAX_DEPTH = 60
+MAX_MODELS_DEEP = 8
 
 
 def steps_to_arrays(name: str, steps: Any) -> Arrays:
@@ -94,8 +139,8 @@ def steps_to_arrays(name: str, steps: Any) -> Arrays:
     return {f"{name}_json": np.frombuffer(content, dtype=np.uint8)} | writer.arrays
 
 
-def steps_from_arrays(name: str, arrays: Arrays) -> Any:
-    """Take a fitted transformer out of `arrays`, which may be forged.
+def steps_from_arrays(name: str, arrays: Arrays, method: str = "transform") -> Any:
+    """Take a fitted transformer, or model, out of `arrays`, which may be forged.
 
     Parameters
     ----------
@@ -103,6 +148,8 @@ def steps_from_arrays(name: str, arrays: Arrays) -> Any:
         Beginning of the names of the arrays.
     arrays : dict
         What `steps_to_arrays` has returned, and others.
+    method : {"transform", "predict"}, default="transform"
+        What it must have.
 
     Raises
     ------
@@ -139,8 +186,8 @@ def steps_from_arrays(name: str, arrays: Arrays) -> Any:
         warnings.warn(msg, SpinneyWarning, stacklevel=2)
     reader = _Reader(name, own)
     steps = reader.decoded(document["steps"], 0)
-    if not hasattr(steps, "transform") or own:
-        msg = "the steps before the model must be a transformer, and nothing else"
+    if not hasattr(steps, method) or own:
+        msg = f"the steps must be one estimator that has {method}, and nothing else"
         raise FormatError(msg)
     return steps
 
@@ -163,6 +210,8 @@ class _Writer:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._numbers: dict[int, int] = {}  # of our own objects, by identity
+        self._n_arrays = 0
         self.arrays: Arrays = {}
 
     def encoded(self, value: Any) -> Any:
@@ -190,7 +239,21 @@ class _Writer:
             return self._array(value)
         if isinstance(value, (type, np.dtype)):
             return {"type": self._type(value)}
+        if isinstance(value, np.ufunc) and value.__name__ in FUNCTIONS:
+            return {"function": value.__name__}
+        if hasattr(value, "__spinney_save__"):
+            return self._own(value)
         return self._estimator(value)
+
+    def _own(self, value: Any) -> Any:
+        """Put one of our objects aside, once; return its number."""
+        if id(value) in self._numbers:
+            return {"again": self._numbers[id(value)]}
+        number = self._numbers[id(value)] = len(self._numbers)
+        kind, settings, arrays = taken_apart(value)
+        for key, array in arrays.items():
+            self.arrays[f"{self._name}_own{number}.{key}"] = array
+        return {"own": [number, kind, json.dumps(settings, allow_nan=False)]}
 
     def _array(self, array: np.ndarray) -> Any:
         if array.dtype.kind in "OU":
@@ -199,7 +262,8 @@ class _Writer:
             return {"objects": [kind, list(array.shape), values]}
         if array.dtype.newbyteorder("<") not in CODES:
             raise _refuse(array)
-        number = len(self.arrays)
+        number = self._n_arrays
+        self._n_arrays += 1
         self.arrays[f"{self._name}_{number}"] = np.ascontiguousarray(array)
         return {"array": number}
 
@@ -226,6 +290,7 @@ class _Writer:
                 for name, _, columns in value.transformers_
                 if name != "remainder"
             ]
+        state.pop("f_", None)  # of an isotonic regression: made of the rest again
         encoded = {key: self.encoded(part) for key, part in sorted(state.items())}
         return {"step": [name, encoded]}
 
@@ -236,6 +301,7 @@ class _Reader:
     def __init__(self, name: str, arrays: Arrays) -> None:
         self._name = name
         self._arrays = arrays
+        self._own: dict[int, Any] = {}
 
     def decoded(self, value: Any, depth: int) -> Any:
         """Return the value that JSON stands for."""
@@ -316,6 +382,37 @@ class _Reader:
         dtype = _dtype(text.removeprefix("dtype "))
         return dtype if text.startswith("dtype ") else dtype.type
 
+    def _make_function(self, content: Any, depth: int) -> Any:
+        if content not in FUNCTIONS:
+            msg = f"{reprlib.repr(content)} is no function known here"
+            raise FormatError(msg)
+        return getattr(np, content)
+
+    def _make_own(self, content: Any, depth: int) -> Any:
+        number, kind, text = content
+        if type(number) is not int or number != len(self._own):
+            msg = "models inside a model must be numbered"
+            raise FormatError(msg)
+        prefix = f"{self._name}_own{number}."
+        if prefix.count("_own") > MAX_MODELS_DEEP:
+            msg = f"models are nested more than {MAX_MODELS_DEEP} deep"
+            raise FormatError(msg)
+        arrays = {
+            key.removeprefix(prefix): self._arrays.pop(key)
+            for key in list(self._arrays)
+            if key.startswith(prefix)
+        }
+        settings = parse_json(str(text))
+        if not isinstance(settings, dict):
+            msg = "the settings of a model inside a model must be an object"
+            raise FormatError(msg)
+        self._own[number] = put_together(str(kind), settings, arrays)
+        refuse_leftovers(settings, arrays)
+        return self._own[number]
+
+    def _make_again(self, content: Any, depth: int) -> Any:
+        return self._own[content]
+
     def _make_step(self, content: Any, depth: int) -> Any:
         name, state = content
         if name not in MODULE_OF or not isinstance(state, dict):
@@ -326,6 +423,8 @@ class _Reader:
         vars(step).update(
             {str(key): self.decoded(part, depth) for key, part in state.items()}
         )
+        if name == "IsotonicRegression" and hasattr(step, "X_thresholds_"):
+            step._build_f(step.X_thresholds_, step.y_thresholds_)
         return step
 
 

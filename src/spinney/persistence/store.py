@@ -5,47 +5,15 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from spinney.errors import FormatError, InvalidForestError
-from spinney.forest import Forest
 from spinney.persistence.atomic_write import write_atomically
-from spinney.persistence.container import (
-    Arrays,
-    Bytes,
-    Contents,
-    Settings,
-    decode,
-    encode,
-)
-from spinney.persistence.fields import (
-    forest_from_parts,
-    forest_to_parts,
-    refuse_leftovers,
-)
-
-# All kinds of objects that can be saved: what a file calls the kind, and its class.
-# The name never changes; an instance of a subclass is another kind. A class is imported
-# only when an object of its kind is loaded.
-#
-# A class has two methods for this. ``__spinney_save__(self)`` returns the settings and
-# arrays of an object, and refuses what cannot be stored with a `TypeError` or
-# `ValueError`. The class method ``__spinney_load__(cls, settings, arrays)`` takes all
-# that belongs to an object out of them and returns the object. Both may be forged: it
-# checks them, and refuses with `FormatError`.
-KINDS = {
-    "all_trees": "spinney.base.all_trees:AllTreesClassifier",
-    "all_trees_regressor": "spinney.base.all_trees:AllTreesRegressor",
-    "anytime": "spinney.anytime.classifier:AnytimeForestClassifier",
-    "budgeted_forest": "spinney.pruning.budgeted:BudgetedForestClassifier",
-    "cascade": "spinney.cascade.classifier:CascadeClassifier",
-    "feature_cost_pruner": "spinney.pruning.pruner:FeatureCostPruner",
-    "forest": "spinney.forest.forest:Forest",
-    "sequential": "spinney.sequential.classifier:SequentialVotingClassifier",
-}
+from spinney.persistence.container import Bytes, Contents, decode, encode
+from spinney.persistence.fields import refuse_leftovers
+from spinney.persistence.kinds import KINDS, put_together, taken_apart
 
 
 def save(obj: Any, path: str | os.PathLike[str]) -> None:
@@ -93,7 +61,7 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     True
     """
     name = _path_text(path)
-    write_atomically(name, encode(_contents_of(obj)))
+    write_atomically(name, encode(Contents(*taken_apart(obj))))
 
 
 def to_bytes(obj: Any) -> bytes:
@@ -109,22 +77,7 @@ def to_bytes(obj: Any) -> bytes:
     content : bytes
         For `from_bytes`, or to be written to a file that `load` reads.
     """
-    return b"".join(encode(_contents_of(obj)))
-
-
-def _contents_of(obj: Any) -> Contents:
-    """Return the parts of an object that can be saved, or raise."""
-    own = f"{type(obj).__module__}:{type(obj).__qualname__}"
-    for kind, cls in KINDS.items():
-        if cls == own:
-            return Contents(kind, *_take_apart(obj))
-    known = ", ".join(sorted(cls.partition(":")[2] for cls in KINDS.values()))
-    msg = (
-        f"save cannot save an object of type {type(obj).__module__}."
-        f"{type(obj).__qualname__}. It saves objects of these types: {known}.\n"
-        "Hint: spinney.read_model makes a Forest of a trained model."
-    )
-    raise TypeError(msg)
+    return b"".join(encode(Contents(*taken_apart(obj))))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -194,7 +147,7 @@ def _object_in(data: Bytes, name: str) -> Any:
         )
         raise FormatError(msg)
     try:
-        obj = _put_together(kind, settings, arrays)
+        obj = put_together(kind, settings, arrays)
         refuse_leftovers(settings, arrays)
     except (FormatError, InvalidForestError) as error:
         reason = str(error).rstrip(".")
@@ -203,21 +156,6 @@ def _object_in(data: Bytes, name: str) -> Any:
         msg = f"{name} does not hold a valid {kind}: {reason}."
         raise FormatError(msg) from error
     return obj
-
-
-# A forest is a layer below files, so it is taken apart from here.
-def _take_apart(obj: Any) -> tuple[Settings, Arrays]:
-    if type(obj) is Forest:
-        return forest_to_parts(obj)
-    parts: tuple[Settings, Arrays] = obj.__spinney_save__()
-    return parts
-
-
-def _put_together(kind: str, settings: Settings, arrays: Arrays) -> Any:
-    if kind == "forest":
-        return forest_from_parts(settings, arrays)
-    module, _, name = KINDS[kind].partition(":")
-    return getattr(import_module(module), name).__spinney_load__(settings, arrays)
 
 
 def _path_text(path: Any) -> str:

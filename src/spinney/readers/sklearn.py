@@ -22,6 +22,10 @@ from spinney.readers.sklearn_boosting import (
     read_gradient_boosting,
     read_hist_gradient_boosting,
 )
+from spinney.readers.sklearn_derived import (
+    read_adaboost,
+    read_isolation_forest,
+)
 from spinney.readers.sklearn_thresholds import (
     read_calibrated,
     read_moved_threshold,
@@ -222,6 +226,9 @@ READERS: dict[str, Callable[[Any], Forest]] = {
     "GradientBoostingRegressor": read_gradient_boosting,
     "HistGradientBoostingClassifier": read_hist_gradient_boosting,
     "HistGradientBoostingRegressor": read_hist_gradient_boosting,
+    "AdaBoostClassifier": read_adaboost,
+    "AdaBoostRegressor": read_adaboost,
+    "IsolationForest": read_isolation_forest,
 }
 
 WRAPPERS: dict[str, Callable[[Any], Forest]] = {
@@ -234,26 +241,19 @@ WRAPPERS: dict[str, Callable[[Any], Forest]] = {
 
 SUPPORTED = (
     "DecisionTree, ExtraTree, RandomForest, ExtraTrees, Bagging (of trees), "
-    "GradientBoosting and HistGradientBoosting classifiers and regressors, also inside "
+    "GradientBoosting and HistGradientBoosting classifiers and regressors, AdaBoost "
+    "with two classes, IsolationForest, also inside "
     "FrozenEstimator, or found by a parameter search; a Pipeline of other steps and "
     "one of these is for spinney.accelerate and spinney's classifiers"
 )
 
-_MEMBERS = "read the members one by one, or train a single forest or boosting instead"
+_MEMBERS = "spinney.accelerate(model), without rows, evaluates all its trees, exactly"
 
 REFUSED = {
-    "BaseWeightBoosting": (
-        "AdaBoost takes a weighted vote, or a weighted median, of its members",
-        "train a random forest or gradient boosting instead",
-    ),
     "_BaseVoting": ("it combines models of different kinds", _MEMBERS),
     "_BaseStacking": (
         "a second model decides on the answers of the first ones",
         _MEMBERS,
-    ),
-    "IsolationForest": (
-        "it scores rows by the depth at which they end, not by values of its leaves",
-        "spinney is for classifiers and regressors",
     ),
     "RandomTreesEmbedding": (
         "it returns leaf numbers, no answers",

@@ -40,15 +40,17 @@ def read_calibrated(model: Any) -> Forest:
         msg = (
             f"{name} cannot be read: it averages {len(parts)} models, one per fold, "
             "each behind a curve of its own, and a sum of curves is no threshold on "
-            "one score.\nHint: calibrate a single model: "
+            "one score, so that it cannot leave early.\nHint: "
+            "spinney.accelerate(model), without rows, evaluates all trees, exactly. Or "
+            "calibrate a single model: "
             "CalibratedClassifierCV(FrozenEstimator(model)), or ensemble=False."
         )
         raise UnsupportedModelError(msg)
     if len(model.classes_) != 2:
         msg = (
             f"{name} cannot be read: it has {len(model.classes_)} classes, each with a "
-            "curve of its own.\nHint: with two classes it can; otherwise read the "
-            "model inside, calibrated_classifiers_[0].estimator."
+            "curve of its own, so that it cannot leave early.\nHint: "
+            "spinney.accelerate(model), without rows, evaluates all trees, exactly."
         )
         raise UnsupportedModelError(msg)
     inside = parts[0].estimator

@@ -67,10 +67,10 @@ def values_of_tree(tree: Any, n_values: int, name: str) -> NDArray[np.float64]:
     """Return what each node of a ``tree_`` predicts, as (nodes, `n_values`)."""
     if tree.n_outputs != 1:
         msg = (
-            f"{name} was trained on {tree.n_outputs} targets at once, and a forest "
-            "gives one answer per row.\n"
-            "Hint: train one model per target (sklearn.multioutput does that) and read "
-            "each of them."
+            f"{name} was trained on {tree.n_outputs} targets at once, and a Forest "
+            "gives one answer per row.\nHint: spinney.accelerate(model), without rows, "
+            "evaluates all trees, exactly; or train one model per target "
+            "(sklearn.multioutput does that) and read each of them."
         )
         raise UnsupportedModelError(msg)
     return tree.value[:, 0, :n_values]

@@ -34,7 +34,7 @@ def parted(model: Any) -> Parted:
     """
     steps: list[Any] = []
     while True:
-        names = _names_of_bases(type(model))  # type: ignore[arg-type]
+        names = names_of_bases(type(model))  # type: ignore[arg-type]
         if "FrozenEstimator" in names:
             model = model.estimator
         elif "BaseSearchCV" in names:
@@ -79,7 +79,7 @@ def names_of_steps(steps: Sequence[Any]) -> list[str]:
 
 
 @lru_cache(maxsize=256)  # asked before every prediction
-def _names_of_bases(kind: type) -> frozenset[str]:
+def names_of_bases(kind: type) -> frozenset[str]:
     """Return the classes of scikit-learn that a class is, or inherits from."""
     return frozenset(
         base.__name__

@@ -23,18 +23,19 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import InvalidForestError, UnsupportedModelError
 from spinney.forest import MAX_OUTPUTS, Forest
+from spinney.forest.derived import LabelSet
 from spinney.readers.fitted import not_fitted
 from spinney.readers.known_members import refuse_unknown, warn_of_newer_version
 from spinney.readers.ubjson import decode_ubjson
 from spinney.readers.xgboost_categories import read_categories
-from spinney.readers.xgboost_scores import base_score, decision
+from spinney.readers.xgboost_scores import base_score, decision, label_threshold
 from spinney.readers.xgboost_trees import (
     fill_inner_values,
     numbers,
@@ -163,13 +164,57 @@ def read_xgboost(model: Any) -> Forest:
     if math.isnan(missing):
         return forest
     if math.isinf(missing):
-        msg = (
-            f"The {name} takes infinity for a missing value (missing={missing!r}), "
-            "which spinney does not read.\nHint: replace that value by NaN in the "
-            "rows, and train with missing=nan."
-        )
-        raise UnsupportedModelError(msg)
+        _refuse_infinity(name, missing)
     return forest.replace(missing_value=missing)
+
+
+def _refuse_infinity(name: str, missing: float) -> NoReturn:
+    msg = (
+        f"The {name} takes infinity for a missing value (missing={missing!r}), "
+        "which spinney does not read.\nHint: replace that value by NaN in the "
+        "rows, and train with missing=nan."
+    )
+    raise UnsupportedModelError(msg)
+
+
+def read_xgboost_labels(model: Any) -> LabelSet | None:
+    """Read a trained XGBoost model that decides about several labels at once.
+
+    Parameters
+    ----------
+    model : Booster or XGBClassifier
+        Trained.
+
+    Returns
+    -------
+    labels : LabelSet or None
+        None if it has one label, or none at all.
+    """
+    from xgboost import Booster, XGBClassifier
+    from xgboost.core import XGBoostError
+
+    is_booster = isinstance(model, Booster)
+    if not is_booster and not isinstance(model, XGBClassifier):
+        return None
+    if not is_booster and not model.__sklearn_is_fitted__():
+        raise not_fitted(model)
+    try:
+        booster = model if is_booster else model.get_booster()
+        document = decode_ubjson(bytes(booster.save_raw("ubj")))
+    except XGBoostError as error:
+        raise not_fitted(model, "xgboost.train") from error
+    learner = part(document, "learner", dict)
+    settings = part(learner, "learner_model_param", dict)
+    objective = part(part(learner, "objective", dict), "name", str)
+    if _count(settings, "num_target", 1) < 2 or objective != "binary:logistic":
+        return None
+    kind = "Booster" if is_booster else "classifier"
+    forest = _read(document, kind, type(model).__name__, labels=True)
+    if not is_booster and not math.isnan(missing := float(np.float32(model.missing))):
+        if math.isinf(missing):
+            _refuse_infinity(type(model).__name__, missing)
+        forest = forest.replace(missing_value=missing)
+    return LabelSet(forest, label_threshold(), is_booster)
 
 
 def read_xgboost_document(document: dict[str, Any]) -> Forest:
@@ -217,8 +262,11 @@ def read_xgboost_ubj(content: bytes) -> Forest:
     return read_xgboost_document(decode_ubjson(content))
 
 
-def _read(document: Any, kind: str, name: str) -> Forest:
-    """Read a document that comes from a Booster, an estimator or a file."""
+def _read(document: Any, kind: str, name: str, labels: bool = False) -> Forest:
+    """Read a document that comes from a Booster, an estimator or a file.
+
+    With `labels`, raw scores of several labels are read as such.
+    """
     learner = part(document, "learner", dict)
     booster = part(learner, "gradient_booster", dict)
     version = document.get("version")
@@ -238,7 +286,7 @@ def _read(document: Any, kind: str, name: str) -> Forest:
     categories = read_categories(model)
     if n_outputs > MAX_OUTPUTS:
         refuse_damaged(f"it claims to have {n_outputs:,} outputs")
-    meaning = decision(objective, kind, n_classes, n_targets)
+    meaning = {} if labels else decision(objective, kind, n_classes, n_targets)
     base = base_score(settings, objective, n_outputs)
 
     trees = part(model, "trees", list)

@@ -61,8 +61,9 @@ def decision(
     two_classes = objective in TWO_CLASS_OBJECTIVES
     if two_classes and n_targets > 1:
         msg = (
-            f"The XGBoost model decides about {n_targets} labels at once, which "
-            "spinney cannot read.\nHint: train one model for each label."
+            f"The XGBoost model decides about {n_targets} labels at once, and a Forest "
+            "about one.\nHint: spinney.accelerate(model), without rows, evaluates all "
+            "trees, exactly; pass the model itself, not its file."
         )
         raise UnsupportedModelError(msg)
     if kind == "regressor" and (two_classes or objective in CLASS_OBJECTIVES):
@@ -116,6 +117,11 @@ def decision(
         )
         raise UnsupportedModelError(msg)
     return {"link": "exp" if objective in EXPONENT_OBJECTIVES else "identity"}
+
+
+def label_threshold() -> float:
+    """Return the smallest raw score that means the second of two classes."""
+    return smallest_positive_score(_probability_is_positive, np.float32)
 
 
 def _raw_is_positive(raw: np.floating) -> bool:

@@ -1,0 +1,70 @@
+"""What the drop-ins share: they evaluate all trees, and answer as the model does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from spinney.base.columns import set_columns_of_model
+from spinney.base.combined import forests_of
+from spinney.base.estimator import EnsembleEstimator, unwrapped
+from spinney.forest import Forest
+from spinney.forest.derived import Derived
+from spinney.runtime.row_predictors import row_as_table
+
+RowAnswer = Callable[[Any], Any]
+
+
+class DropIn(EnsembleEstimator):
+    """Mixin for `AllTreesClassifier` and `AllTreesRegressor`.
+
+    A model is one forest, `forest_`, or combined from several (or from one, in a way of
+    its own), `combined_`; the other one is None.
+    """
+
+    n_jobs: int | None
+    combined_: Any = None
+
+    @property
+    def n_trees_(self) -> int:
+        """Number of trees, those of all members together."""
+        check_is_fitted(self)
+        return sum(forest.n_trees for forest in forests_of(self))
+
+    def _take_over(self, whole: Any) -> None:
+        """Set what a trained model has been read as, and the columns that it takes."""
+        self.estimator_ = self.estimator
+        self._set_whole(whole)
+        set_columns_of_model(self, unwrapped(self.estimator), whole)
+
+    def _set_whole(self, whole: Any) -> None:
+        is_forest = isinstance(whole, Forest)
+        self.forest_, self.combined_ = (whole, None) if is_forest else (None, whole)
+
+    def _raw(self, X: Any) -> Any:
+        """Return the raw scores of `forest_`."""
+        rows = self._rows(X)
+        return self.forest_.engine.raw(rows, self.n_jobs)
+
+    def _is_combined(self) -> bool:
+        if not hasattr(self, "forest_"):
+            check_is_fitted(self)
+        return self.forest_ is None
+
+    def _answer(self, method: str, X: Any) -> NDArray[Any]:
+        """Return what a method of the combined model returns."""
+        validate_data(self, X, reset=False, skip_check_array=True)
+        answer = getattr(self.combined_, method)
+        rows = self._preprocessed(X)
+        if isinstance(self.combined_, Derived):
+            return answer(rows, self.n_jobs)
+        return answer(rows)
+
+    def _through_tables(self, predict: RowAnswer) -> RowAnswer:
+        """Return what answers a row by way of a table of one row."""
+        names = getattr(self, "feature_names_in_", None)
+        width = int(self.n_features_in_)
+        return lambda row: predict(row_as_table(row, width, names))[0]
