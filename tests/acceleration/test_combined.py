@@ -246,6 +246,9 @@ def test_an_isolation_forest_has_no_probabilities(tmp_path):
     read = spinney.read_model(model)
     with pytest.raises(spinney.UnsupportedModelError, match="no probabilities"):
         read.predict_proba(X)
+    early = spinney.CascadeClassifier(FrozenEstimator(model), max_disagreement=0.0)
+    with pytest.raises(spinney.UnsupportedModelError, match="no probabilities"):
+        early.fit(X).predict_proba(X)
     with pytest.raises(spinney.UnsupportedModelError, match="no probabilities"):
         spinney.export_c(read, tmp_path / "model.c")
 

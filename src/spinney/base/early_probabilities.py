@@ -82,7 +82,8 @@ class EarlyProbabilities(EnsembleClassifier):
             rows = _safe_indexing(rows, spread)
         points, scale = self._points_and_scale()
         self._exit_probabilities = None
-        if len(self.classes_) > 1 and len(points):
+        has_some = self.forest_ is None or self.forest_.link != "none"
+        if len(self.classes_) > 1 and len(points) and has_some:
             self._exit_probabilities = ExitProbabilities.learn(
                 points,
                 scale,
