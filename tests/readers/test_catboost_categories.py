@@ -130,6 +130,12 @@ def test_combinations_of_categories_numbers_and_tests_answer_bit_for_bit(model):
     assert np.diff(encoder.part_offsets).max() > 2
 
 
+@pytest.mark.parametrize("engine", ["plain", "compiled"])
+def test_both_engines_answer_bit_for_bit(model, engine, monkeypatch):
+    monkeypatch.setattr(spinney.config, "engine", engine)
+    agree(model)
+
+
 def test_one_hot_splits_alone_answer_bit_for_bit():
     forest = agree(train(one_hot_max_size=20))
     assert forest.encoder.n_projections <= len(CATEGORIES)

@@ -1,4 +1,4 @@
-"""Kernels that hash texts and look up statistics, against slow and obvious twins."""
+"""Texts are hashed and statistics looked up as by slow and obvious twins."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinney.forest.encoder import ABOVE, EQUAL, MULTIPLIER, VALUE, Encoder
-from spinney.runtime.city_hash import category_hashes
-from spinney.runtime.encoding import tables_of
+from spinney.runtime import city_hash
+from spinney.runtime.city_hash import category_hash, category_hashes
+from spinney.runtime.encoding import encode_plainly, tables_of
 from spinney.runtime.encoding_kernels import encode_rows
 
 WORD = 2**64 - 1
@@ -28,7 +29,7 @@ def signed(hashes):
     return np.asarray(hashes, dtype=np.uint64).view(np.int64).tolist()
 
 
-def test_hashes_are_those_of_the_library(tmp_path):
+def test_hashes_are_those_of_the_library(tmp_path, monkeypatch):
     catboost = pytest.importorskip("catboost")
     letters = "abcdefghijklmnopqrstuvwxyz0123456789-é"
     rng = np.random.default_rng(0)
@@ -46,13 +47,22 @@ def test_hashes_are_those_of_the_library(tmp_path):
     listed = re.findall(r'^    "(.*)": (-?\d+),$', code, re.MULTILINE)
     wanted = {eval(f'b"{text}"'): int(number) for text, number in listed}
     assert len(wanted) == len(set(texts))
-    found = category_hashes(list(wanted))
-    assert signed(found) == list(wanted.values())
+    assert signed([category_hash(text) for text in wanted]) == list(wanted.values())
+    monkeypatch.setattr(city_hash, "MIN_AT_ONCE", 1)
+    assert signed(category_hashes(list(wanted))) == list(wanted.values())
 
 
 def test_no_texts_and_an_empty_text():
     assert category_hashes([]).shape == (0,)
     assert signed(category_hashes([b""])) == [0x2F90404F]
+
+
+@given(texts=st.lists(st.binary(max_size=200), max_size=40), length=st.integers(0, 80))
+def test_many_texts_have_the_hashes_of_single_ones(texts, length):
+    # Cut to the same length, so that some are hashed at once.
+    texts += [text[:length] for text in texts] * 5
+    wanted = [category_hash(text) for text in texts]
+    assert category_hashes(texts).tolist() == wanted
 
 
 # ---------------------------------------------------------------- looking up
@@ -163,6 +173,9 @@ def test_rows_are_encoded_as_by_hand(drawn):
     wide = encoded(encoder, numbers, hashes)
     by_hand = encoded_by_hand(encoder, numbers, hashes)
     assert np.array_equal(wide, by_hand.reshape(wide.shape), equal_nan=True)
+    plain = np.empty_like(wide)
+    encode_plainly(numbers, hashes, encoder, plain)
+    assert np.array_equal(wide, plain, equal_nan=True)
 
 
 def test_keys_that_collide_are_told_apart():

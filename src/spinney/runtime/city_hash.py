@@ -2,176 +2,166 @@
 
 CityHash is by Geoff Pike and Jyrki Alakuijala; later versions give other numbers. All
 sums and products are those of 64 bits, what is beyond is lost.
+
+The same formulas serve a single text, in Python's integers, and many texts of the same
+length at once, in arrays: these differ only in how words are taken out of the bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.kernel_cache import kernel
+K0 = 0xC3A5C85C97CB3127
+K1 = 0xB492B66FBE98F273
+K2 = 0x9AE16A3B2F90404F
+K3 = 0xC949D7C7509E6557
+K_PAIR = 0x9DDFEA08EB382D69
+MASK = 2**64 - 1
 
-u = np.uint64
+# From this many texts of one length on, arrays are quicker than one text at a time.
+MIN_AT_ONCE = 12
 
-K0 = u(0xC3A5C85C97CB3127)
-K1 = u(0xB492B66FBE98F273)
-K2 = u(0x9AE16A3B2F90404F)
-K3 = u(0xC949D7C7509E6557)
-K_PAIR = u(0x9DDFEA08EB382D69)
-
-
-@kernel
-def _word(data, at, n_bytes):  # type: ignore[no-untyped-def]
-    """Return a little-endian number of so many bytes."""
-    word = u(0)
-    for k in range(n_bytes):
-        word |= u(data[at + k]) << u(8 * k)
-    return word
+# A number of 64 bits, or an array of such; and what returns the little-endian number of
+# so many bytes, from a position on.
+Number = Any
+Word = Callable[[int, int], Number]
 
 
-@kernel
-def _rotated(word, shift):  # type: ignore[no-untyped-def]
+def _rotated(word: Number, shift: int) -> Number:
     """Return a word rotated to the right."""
-    return (word >> u(shift)) | (word << u(64 - shift))
+    return (word >> shift) | (word << (64 - shift) & MASK)
 
 
-@kernel
-def _mixed(word):  # type: ignore[no-untyped-def]
-    return word ^ (word >> u(47))
+def _mixed(word: Number) -> Number:
+    return word ^ (word >> 47)
 
 
-@kernel
-def _of_pair(low, high):  # type: ignore[no-untyped-def]
+def _of_pair(low: Number, high: Number) -> Number:
     """Return the hash of two words."""
-    a = _mixed((low ^ high) * K_PAIR)
-    return _mixed((high ^ a) * K_PAIR) * K_PAIR
+    a = _mixed((low ^ high) * K_PAIR & MASK)
+    return _mixed((high ^ a) * K_PAIR & MASK) * K_PAIR & MASK
 
 
-@kernel
-def _of_16(data, at, n):  # type: ignore[no-untyped-def]
+def _of_16(word: Word, n: int) -> Number:
     """Return the hash of at most 16 bytes."""
     if n > 8:
-        first, last = _word(data, at, 8), _word(data, at + n - 8, 8)
-        return _of_pair(first, _rotated(last + u(n), n)) ^ last
+        first, last = word(0, 8), word(n - 8, 8)
+        return _of_pair(first, _rotated(last + n & MASK, n)) ^ last
     if n >= 4:
-        first, last = _word(data, at, 4), _word(data, at + n - 4, 4)
-        return _of_pair(u(n) + (first << u(3)), last)
-    if n > 0:
-        y = u(data[at]) + (u(data[at + (n >> 1)]) << u(8))
-        z = u(n) + (u(data[at + n - 1]) << u(2))
-        return _mixed(y * K2 ^ z * K3) * K2
-    return K2
+        first, last = word(0, 4), word(n - 4, 4)
+        return _of_pair((first << 3) + n, last)
+    y = word(0, 1) + (word(n >> 1, 1) << 8)
+    z = (word(n - 1, 1) << 2) + n
+    return _mixed(y * K2 & MASK ^ z * K3 & MASK) * K2 & MASK
 
 
-@kernel
-def _of_32(data, at, n):  # type: ignore[no-untyped-def]
+def _of_32(word: Word, n: int) -> Number:
     """Return the hash of 17 to 32 bytes."""
-    a = _word(data, at, 8) * K1
-    b = _word(data, at + 8, 8)
-    c = _word(data, at + n - 8, 8) * K2
-    d = _word(data, at + n - 16, 8) * K0
+    a = word(0, 8) * K1 & MASK
+    b = word(8, 8)
+    c = word(n - 8, 8) * K2 & MASK
+    d = word(n - 16, 8) * K0 & MASK
     return _of_pair(
-        _rotated(a - b, 43) + _rotated(c, 30) + d,
-        a + _rotated(b ^ K3, 20) - c + u(n),
+        _rotated(a - b & MASK, 43) + _rotated(c, 30) + d & MASK,
+        a + _rotated(b ^ K3, 20) - c + n & MASK,
     )
 
 
-@kernel
-def _half_of_64(a, data, at, last):  # type: ignore[no-untyped-def]
+def _half_of_64(a: Number, word: Word, at: int, last: Number) -> tuple[Number, Number]:
     """Return two sums over 32 bytes, the last eight of which are given."""
-    b = _rotated(a + last, 52)
+    b = _rotated(a + last & MASK, 52)
     c = _rotated(a, 37)
-    a += _word(data, at + 8, 8)
-    c += _rotated(a, 7)
-    a += _word(data, at + 16, 8)
-    return a + last, b + _rotated(a, 31) + c
+    a = a + word(at + 8, 8) & MASK
+    c = c + _rotated(a, 7) & MASK
+    a = a + word(at + 16, 8) & MASK
+    return a + last & MASK, b + _rotated(a, 31) + c & MASK
 
 
-@kernel
-def _of_64(data, at, n):  # type: ignore[no-untyped-def]
+def _of_64(word: Word, n: int) -> Number:
     """Return the hash of 33 to 64 bytes."""
-    end = at + n
-    a = _word(data, at, 8) + (u(n) + _word(data, end - 16, 8)) * K0
-    v0, v1 = _half_of_64(a, data, at, _word(data, at + 24, 8))
-    a = _word(data, at + 16, 8) + _word(data, end - 32, 8)
-    w0, w1 = _half_of_64(a, data, end - 32, _word(data, end - 8, 8))
-    r = _mixed((v0 + w1) * K2 + (w0 + v1) * K0)
-    return _mixed(r * K0 + v1) * K2
+    a = word(0, 8) + (word(n - 16, 8) + n) * K0 & MASK
+    v0, v1 = _half_of_64(a, word, 0, word(24, 8))
+    a = word(16, 8) + word(n - 32, 8) & MASK
+    w0, w1 = _half_of_64(a, word, n - 32, word(n - 8, 8))
+    r = _mixed((v0 + w1) * K2 + (w0 + v1) * K0 & MASK)
+    return _mixed(r * K0 + v1 & MASK) * K2 & MASK
 
 
-@kernel
-def _of_32_and_seeds(data, at, a, b):  # type: ignore[no-untyped-def]
+def _of_32_and_seeds(
+    word: Word, at: int, a: Number, b: Number
+) -> tuple[Number, Number]:
     """Return two words for 32 bytes and two seeds."""
-    last = _word(data, at + 24, 8)
-    a += _word(data, at, 8)
-    b = _rotated(b + a + last, 21)
+    last = word(at + 24, 8)
+    a = a + word(at, 8) & MASK
+    b = _rotated(b + a + last & MASK, 21)
     c = a
-    a += _word(data, at + 8, 8)
-    a += _word(data, at + 16, 8)
-    b += _rotated(a, 44)
-    return a + last, b + c
+    a = a + word(at + 8, 8) + word(at + 16, 8) & MASK
+    return a + last & MASK, b + _rotated(a, 44) + c & MASK
 
 
-@kernel
-def _of_more(data, at, n):  # type: ignore[no-untyped-def]
+def _of_more(word: Word, n: int) -> Number:
     """Return the hash of more than 64 bytes."""
-    end = at + n
-    x = _word(data, at, 8)
-    y = _word(data, end - 16, 8) ^ K1
-    z = _word(data, end - 56, 8) ^ K0
-    v0, v1 = _of_32_and_seeds(data, end - 64, u(n), y)
-    w0, w1 = _of_32_and_seeds(data, end - 32, u(n) * K1, K0)
-    z += _mixed(v1) * K1
-    x = _rotated(z + x, 39) * K1
-    y = _rotated(y, 33) * K1
+    x = word(0, 8)
+    y = word(n - 16, 8) ^ K1
+    z = word(n - 56, 8) ^ K0
+    v0, v1 = _of_32_and_seeds(word, n - 64, n, y)
+    w0, w1 = _of_32_and_seeds(word, n - 32, n * K1 & MASK, K0)
+    z = z + _mixed(v1) * K1 & MASK
+    x = _rotated(z + x & MASK, 39) * K1 & MASK
+    y = _rotated(y, 33) * K1 & MASK
     # The last block has been read: it may be less than whole.
-    for _ in range((n - 1) // 64):
-        x = _rotated(x + y + v0 + _word(data, at + 16, 8), 37) * K1
-        y = _rotated(y + v1 + _word(data, at + 48, 8), 42) * K1
+    for at in range(0, (n - 1) // 64 * 64, 64):
+        x = _rotated(x + y + v0 + word(at + 16, 8) & MASK, 37) * K1 & MASK
+        y = _rotated(y + v1 + word(at + 48, 8) & MASK, 42) * K1 & MASK
         x ^= w1
         y ^= v0
         z = _rotated(z ^ w0, 33)
-        v0, v1 = _of_32_and_seeds(data, at, v1 * K1, x + w0)
-        w0, w1 = _of_32_and_seeds(data, at + 32, z + w1, y)
+        v0, v1 = _of_32_and_seeds(word, at, v1 * K1 & MASK, x + w0 & MASK)
+        w0, w1 = _of_32_and_seeds(word, at + 32, z + w1 & MASK, y)
         z, x = x, z
-        at += 64
     return _of_pair(
-        _of_pair(v0, w0) + _mixed(y) * K1 + z,
-        _of_pair(v1, w1) + x,
+        _of_pair(v0, w0) + _mixed(y) * K1 + z & MASK,
+        _of_pair(v1, w1) + x & MASK,
     )
 
 
-@kernel
-def hash_texts(data, ends, hashes):  # type: ignore[no-untyped-def]
-    """Write the hash of each text, of 32 bits and extended by its sign to 64.
+def _hash(word: Word, n: int) -> Number:
+    """Return the hash of `n` bytes, of 32 bits and extended by its sign to 64."""
+    if n == 0:
+        whole: Number = K2
+    elif n <= 16:
+        whole = _of_16(word, n)
+    elif n <= 32:
+        whole = _of_32(word, n)
+    elif n <= 64:
+        whole = _of_64(word, n)
+    else:
+        whole = _of_more(word, n)
+    low = whole & 0xFFFFFFFF
+    return low | (low >> 31) * 0xFFFFFFFF00000000
+
+
+def category_hash(text: bytes) -> int:
+    """Return the hash of one category value.
 
     Parameters
     ----------
-    data : ndarray, dtype=uint8
-        The bytes of all texts, one after another.
-    ends : ndarray of shape (n_texts,), dtype=int64
-        Where each text ends.
-    hashes : ndarray of shape (n_texts,), dtype=uint64
-        Overwritten.
+    text : bytes
+        The value as UTF-8.
+
+    Returns
+    -------
+    hash : int
+        32 bits, extended by their sign to 64.
     """
-    at = 0
-    for i in range(len(ends)):
-        n = ends[i] - at
-        if n <= 16:
-            h = _of_16(data, at, n)
-        elif n <= 32:
-            h = _of_32(data, at, n)
-        elif n <= 64:
-            h = _of_64(data, at, n)
-        else:
-            h = _of_more(data, at, n)
-        h &= u(0xFFFFFFFF)
-        if h >> u(31):
-            h |= u(0xFFFFFFFF00000000)
-        hashes[i] = h
-        at = ends[i]
+    made: int = _hash(
+        lambda at, n: int.from_bytes(text[at : at + n], "little"), len(text)
+    )
+    return made
 
 
 def category_hashes(texts: Sequence[bytes]) -> NDArray[np.uint64]:
@@ -188,7 +178,25 @@ def category_hashes(texts: Sequence[bytes]) -> NDArray[np.uint64]:
         32 bits, extended by their sign to 64.
     """
     hashes = np.empty(len(texts), dtype=np.uint64)
-    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-    data = np.frombuffer(b"".join(texts), dtype=np.uint8).copy()
-    hash_texts(data, ends, hashes)
+    by_length: dict[int, list[int]] = {}
+    for index, text in enumerate(texts):
+        by_length.setdefault(len(text), []).append(index)
+    for n, which in by_length.items():
+        if n == 0 or len(which) < MIN_AT_ONCE:
+            hashes[which] = [category_hash(texts[index]) for index in which]
+        else:
+            hashes[which] = _at_once([texts[index] for index in which], n)
     return hashes
+
+
+def _at_once(texts: list[bytes], n: int) -> NDArray[np.uint64]:
+    """Return the hashes of texts of the same length."""
+    data = np.frombuffer(b"".join(texts), dtype=np.uint8).reshape(len(texts), n)
+
+    def word(at: int, n_bytes: int) -> NDArray[np.uint64]:
+        padded = np.zeros((len(texts), 8), dtype=np.uint8)
+        padded[:, :n_bytes] = data[:, at : at + n_bytes]
+        return padded.view("<u8")[:, 0].astype(np.uint64)
+
+    made: NDArray[np.uint64] = _hash(word, n)
+    return made

@@ -1,7 +1,8 @@
 """Rows with category values, made into the rows of numbers that trees compare.
 
 Values become texts, texts become hashes, once for each different value of a column; the
-rest is a kernel (`encoding_kernels`). A large batch is kept as numbers and hashes and
+rest is a kernel (`encoding_kernels`), or NumPy where kernels are not to serve (see
+`choice`). A large batch is kept as numbers and hashes and
 encoded a block at a time, since hundreds of statistics per row are not unusual.
 """
 
@@ -23,11 +24,12 @@ from spinney.forest.category_texts import (
     texts_of_column,
     texts_of_integers,
 )
-from spinney.forest.encoder import ABOVE, Encoder
+from spinney.forest.encoder import ABOVE, MULTIPLIER, VALUE, Encoder
 from spinney.forest.frames import frame_of
 from spinney.forest.rows import check_shape, numbers_from_objects
 from spinney.forest.sparse import is_sparse
-from spinney.runtime.city_hash import category_hashes
+from spinney.runtime.choice import Kernels, either
+from spinney.runtime.city_hash import category_hash, category_hashes
 from spinney.runtime.encoding_kernels import Tables, encode_rows, fill_slots
 from spinney.runtime.kernel_arrays import own_copy, read_only
 from spinney.runtime.row_predictors import one_row, values_by_name
@@ -39,6 +41,11 @@ if TYPE_CHECKING:
 DENSE_BYTES = 2**25
 # Hashes of texts that are kept for single rows.
 MOST_KNOWN = 2**16
+
+KERNELS = Kernels("category values", "float32")
+# About how long NumPy takes to look up one key, and to get going for each projection.
+SECONDS_PER_KEY = 1e-7
+SECONDS_PER_PROJECTION = 3e-5
 
 
 class RowEncoder:
@@ -60,7 +67,10 @@ class RowEncoder:
         self._n_features = forest.n_features
         self.width = forest.width
         self._categories: list[int] = forest.encoder.category_columns.tolist()
-        self._tables = tables_of(forest.encoder)
+        columns = np.arange(forest.n_features)
+        self._numbers = np.setdiff1d(columns, forest.encoder.category_columns)
+        self._encoder = forest.encoder
+        self._tables: Tables | None = None
         self._known: dict[str, int] = {}
         self._plain: Forest | None = None
         self._lock = threading.Lock()
@@ -104,7 +114,18 @@ class RowEncoder:
             From `category_hashes`.
         """
         wide = np.empty((len(numbers), self.width), dtype=np.float32)
-        encode_rows(read_only(numbers), read_only(hashes), self._tables, wide)
+
+        def compiled() -> None:
+            if self._tables is None:
+                self._tables = tables_of(self._encoder)
+            encode_rows(read_only(numbers), read_only(hashes), self._tables, wide)
+
+        def plain() -> None:
+            encode_plainly(numbers, hashes, self._encoder, wide)
+
+        per_projection = SECONDS_PER_PROJECTION + SECONDS_PER_KEY * len(numbers)
+        seconds = per_projection * self._encoder.n_projections
+        either(KERNELS, seconds, compiled, plain)
         return wide.astype(self._dtype, copy=False)
 
     def _hashed(self, X: Any) -> tuple[NDArray[np.float32], NDArray[np.uint64]]:
@@ -137,11 +158,20 @@ class RowEncoder:
             distinct_texts(rows[:, column].tolist(), column)
             for column in self._categories
         ]
-        others = np.array(rows, dtype=object)
-        others[:, self._categories] = 0
+        return self._numbers_of(rows), self._hashes(texts, len(rows))
+
+    def _numbers_of(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the numbers among Python objects, zeros in category columns."""
+        numbers = np.zeros(rows.shape, dtype=np.float32)
+        own = rows[:, self._numbers]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            numbers = numbers_from_objects(others).astype(np.float32)
-        return numbers, self._hashes(texts, len(rows))
+            if set(map(type, own.ravel().tolist())) <= {float, bool}:
+                numbers[:, self._numbers] = own.astype(np.float64)
+                return numbers
+            # The usual way, which has words for what is wrong, and where.
+            others = np.array(rows, dtype=object)
+            others[:, self._categories] = 0
+            return numbers_from_objects(others).astype(np.float32)
 
     def _hashes(
         self, texts: list[tuple[list[bytes], NDArray[np.intp]]], n_rows: int
@@ -188,7 +218,7 @@ class RowEncoder:
 
     def _hash(self, value: Any, column: int) -> int:
         """Return the hash of a value, and keep it if it is a text."""
-        found = int(category_hashes([category_text(value, column)])[0])
+        found = category_hash(category_text(value, column))
         if type(value) is str:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
@@ -230,6 +260,52 @@ class HashedRows(BlockedRows):
     def dense(self) -> NDArray[np.floating]:
         """Return all rows as an array."""
         return self._encoder.encoded(self._numbers, self._hashes)
+
+
+def encode_plainly(
+    numbers: NDArray[np.float32],
+    hashes: NDArray[np.uint64],
+    encoder: Encoder,
+    wide: NDArray[np.float32],
+) -> None:
+    """Write encoded rows without a compiler; see `encode_rows`.
+
+    Parameters
+    ----------
+    numbers, hashes, wide
+        As for `encode_rows`.
+    encoder : Encoder
+        What is looked up.
+    """
+    factor = np.uint64(MULTIPLIER)
+    slot = np.searchsorted(encoder.category_columns, encoder.part_column).tolist()
+    wide[:, : numbers.shape[1]] = numbers
+    to, at = numbers.shape[1], 0
+    for p, width in enumerate(encoder.widths.tolist()):
+        key = np.zeros(len(numbers), dtype=np.uint64)
+        for q in range(*encoder.part_offsets[p : p + 2].tolist()):
+            if encoder.part_kind[q] == VALUE:
+                part = hashes[:, slot[q]]
+            elif encoder.part_kind[q] == ABOVE:
+                x = numbers[:, encoder.part_column[q]]
+                above = x > encoder.part_border[q]
+                if encoder.part_missing_above[q]:
+                    above |= np.isnan(x)
+                part = above.astype(np.uint64)
+            else:
+                wanted = encoder.part_hash[q : q + 1].astype(np.int64).view(np.uint64)
+                part = (hashes[:, slot[q]] == wanted).astype(np.uint64)
+            key = (key + part * factor) * factor
+        begin, end = encoder.key_offsets[p : p + 2].tolist()
+        keys = encoder.keys[begin:end]
+        line = np.searchsorted(keys, key)
+        if len(keys):
+            line[keys[np.minimum(line, len(keys) - 1)] != key] = len(keys)
+        size = (len(keys) + 1) * width
+        wide[:, to : to + width] = encoder.lines[at : at + size].reshape(-1, width)[
+            line
+        ]
+        to, at = to + width, at + size
 
 
 def tables_of(encoder: Encoder) -> Tables:

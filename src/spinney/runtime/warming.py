@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.forest import Forest
+from spinney.forest.encoder import VALUE, Encoder
 from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
@@ -35,6 +36,34 @@ def _small_forest(input_dtype: str, sum_dtype: str) -> Forest:
 def _nothing(*_: object) -> NDArray[np.float64]:
     """Return no probabilities: nobody looks at them."""
     return np.empty(0)
+
+
+def _encoding_forest() -> Forest:
+    """Return a forest of one stump on a statistic of category values."""
+    encoder = Encoder(
+        category_columns=np.array([0]),
+        part_offsets=np.array([0, 1]),
+        part_kind=np.array([VALUE]),
+        part_column=np.array([0]),
+        part_border=np.zeros(1, dtype=np.float32),
+        part_missing_above=np.zeros(1, dtype=np.bool_),
+        part_hash=np.zeros(1, dtype=np.int32),
+        key_offsets=np.array([0, 1]),
+        keys=np.ones(1, dtype=np.uint64),
+        widths=np.array([1]),
+        lines=np.zeros(2, dtype=np.float32),
+    )
+    return Forest(
+        tree_offsets=np.array([0, 3]),
+        feature=np.array([2, -1, -1]),
+        threshold=np.zeros(3),
+        left=np.array([1, -1, -1]),
+        right=np.array([2, -1, -1]),
+        value=np.array([0.0, -1.0, 1.0]),
+        n_features=2,
+        aggregation="sum",
+        encoder=encoder,
+    )
 
 
 def engine_uses() -> dict[str, Callable[[], object]]:
@@ -73,6 +102,8 @@ def engine_uses() -> dict[str, Callable[[], object]]:
             uses[f"{name}, probabilities of single rows"] = partial(
                 _probabilities_of_row, early, rows[0]
             )
+    values = np.array([["", 0.0]], dtype=object)
+    uses["category values"] = partial(_encoding_forest().engine.rows, values)
     return uses
 
 
