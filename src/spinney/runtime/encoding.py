@@ -8,7 +8,6 @@ encoded a block at a time, since hundreds of statistics per row are not unusual.
 
 from __future__ import annotations
 
-import threading
 from array import array
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from spinney.forest.category_texts import (
 )
 from spinney.forest.encoder import ABOVE, MULTIPLIER, VALUE, Encoder
 from spinney.forest.frames import frame_of
+from spinney.forest.locks import ForkSafeLock
 from spinney.forest.rows import check_shape, numbers_from_objects
 from spinney.forest.sparse import is_sparse
 from spinney.runtime.choice import Kernels, either
@@ -73,7 +73,7 @@ class RowEncoder:
         self._tables: Tables | None = None
         self._known: dict[str, int] = {}
         self._plain: Forest | None = None
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     @property
     def plain(self) -> Forest:
@@ -272,10 +272,12 @@ def encode_plainly(
 
     Parameters
     ----------
-    numbers, hashes, wide
+    numbers, hashes
         As for `encode_rows`.
     encoder : Encoder
         What is looked up.
+    wide : ndarray of shape (n_rows, width), dtype=float32
+        The encoded rows, written to.
     """
     factor = np.uint64(MULTIPLIER)
     slot = np.searchsorted(encoder.category_columns, encoder.part_column).tolist()
