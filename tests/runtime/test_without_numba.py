@@ -8,7 +8,13 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numba
 import pytest
+
+# Processes of their own, the same whether this one compiles or not: once is enough.
+pytestmark = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="tested where kernels are compiled"
+)
 
 TESTS = Path(__file__).parents[1]
 
