@@ -74,14 +74,19 @@ test-export: $(VENV)/compiled
 # Engines are large and pin what they need: in an environment of their own.
 ENGINES = .venv-engines
 test-engines: $(ENGINES)/ready $(VENV)/compiled
-	OMP_NUM_THREADS=1 $(ENGINES)/bin/python -m pytest -q -rs \
+	OMP_NUM_THREADS=1 SPINNEY_MLSERVER_PYTHON=$(CURDIR)/$(ENGINES)/mlserver/bin/python \
+	    $(ENGINES)/bin/python -m pytest -q -rs \
 	    -m "engines or not engines" tests/integrations
 
 $(ENGINES)/ready: pyproject.toml | $(BIN)/python
 	@echo "Installing the engines (once; a few minutes)."
 	@$(BIN)/python -m venv $(ENGINES)
 	@$(ENGINES)/bin/python -m pip install --quiet --quiet \
-	    --disable-pip-version-check --editable '.[test,dask,spark,ray]'
+	    --disable-pip-version-check --editable '.[test,dask,spark,ray,mlflow]' \
+	    fastapi prometheus_client uvicorn
+	@$(BIN)/python -m venv $(ENGINES)/mlserver
+	@$(ENGINES)/mlserver/bin/python -m pip install --quiet --quiet \
+	    --disable-pip-version-check --editable . mlserver pandas
 	@touch $@
 
 slow: $(VENV)/compiled

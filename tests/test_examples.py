@@ -145,6 +145,12 @@ def test_a_forest_goes_into_a_page(output_of):
     assert 10_000 < numbers_after("WebAssembly", said)[0] < 100_000
 
 
+@pytest.mark.parametrize("script", ["serve_http.py", "mlserver_runtime.py"])
+def test_servers_are_tested_as_processes(script):
+    tests = Path(__file__).parent / "integrations" / "test_servers.py"
+    assert script.removesuffix(".py") in tests.read_text(encoding="utf-8")
+
+
 def test_every_script_is_tested_and_listed():
     here = Path(__file__).read_text(encoding="utf-8")
     listed = (FOLDER / "README.md").read_text(encoding="utf-8")

@@ -44,6 +44,7 @@ HOME = {
     "jinja2": "report",
     "lightgbm": ("readers.lightgbm", "cli.peers"),
     "matplotlib": "base.axes",
+    "mlflow": "integrations.mlflow",
     "ortools": "pruning",
     "pyarrow": ("cli", "integrations.spark"),
     "pyspark": "integrations.spark",

@@ -21,6 +21,12 @@ def test_the_extra_is_named(name, library, fast, monkeypatch):
         module.predict(fast, np.ones((2, 6)))
 
 
+def test_the_extra_of_mlflow_is_named(fast, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(ImportError, match=r'"spinney\[mlflow\]"'):
+        spinney.integrations.mlflow.save_model(fast, str(tmp_path / "model"))
+
+
 def test_no_engine_is_imported_before_it_is_used():
     code = """
 import sys, sklearn

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spinney.base.comparison import Comparison
 from spinney.base.early_probabilities import EarlyProbabilities
-from spinney.base.estimator import EnsembleClassifier
+from spinney.base.estimator import EnsembleClassifier, is_trained
 from spinney.base.parameters import check_choice
 from spinney.calibration.bounds import Certificate
 from spinney.calibration.class_changes import (
@@ -37,6 +37,8 @@ from spinney.calibration.row_splits import (
     split_by_use,
 )
 from spinney.forest import Forest
+from spinney.persistence.kinds import is_saved_as_it_is
+from spinney.persistence.store import from_bytes, to_bytes
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
 from spinney.runtime.row_predictors import row_as_table
@@ -197,6 +199,22 @@ class CountingClassifier(EnsembleClassifier, ABC):
     @abstractmethod
     def _row_predictor(self) -> Callable[[NDArray[np.floating]], Any]:
         """Return what answers one row at a time, for a model without preprocessing."""
+
+    # A pickle is the classifier's file, where it has one: as small, with nothing
+    # compiled, and without the trained model of another library. A classifier that
+    # trains its own model is pickled as it is, and can be trained again.
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if is_trained(self.estimator) and is_saved_as_it_is(self):
+            try:
+                return from_bytes, (to_bytes(self),)
+            except (TypeError, ValueError):  # not fitted, or more than a file holds
+                pass
+        return super().__reduce_ex__(protocol)
+
+    def __copy__(self) -> Self:
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         parameters = super().__repr__(N_CHAR_MAX)

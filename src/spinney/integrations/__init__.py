@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-MODULES = ("dask", "ray", "spark")
+MODULES = ("dask", "mlflow", "ray", "spark")
 
 
 def __getattr__(name: str) -> ModuleType:

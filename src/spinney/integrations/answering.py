@@ -61,6 +61,9 @@ def labels(portable: PortableModel, X: Any) -> NDArray[Any]:
     model, kind = portable.model, label_type(portable.model)
     if not _n_rows(X):
         return np.empty(0, dtype=kind)
+    # Some classifiers predict what their model does, which may be a probability.
+    if hasattr(model, "predict_counted"):
+        return counted(portable, X)[0]
     return np.asarray(model.predict(X)).astype(kind, copy=False)
 
 
@@ -100,8 +103,10 @@ def disagreements(portable: PortableModel, X: Any) -> NDArray[np.int64]:
     if not _n_rows(X):
         return counts
     own = getattr(model, "predict_model", model.predict_full)
+    if forest_of(model).model_predicts != "answer":
+        own = model.predict_full  # labels, where the model has probabilities
     full = np.asarray(own(X))
-    differ = np.asarray(model.predict(X)) != full
+    differ = labels(portable, X) != full
     for index, label in enumerate(classes):
         of_class = full == label
         counts[index] = np.count_nonzero(of_class), np.count_nonzero(of_class & differ)
@@ -110,6 +115,11 @@ def disagreements(portable: PortableModel, X: Any) -> NDArray[np.int64]:
 
 def _n_rows(X: Any) -> int:
     return int(X.shape[0])
+
+
+def width(model: Any) -> int:
+    """Return how many columns a model takes."""
+    return int(getattr(model, "n_features_in_", forest_of(model).n_features))
 
 
 def feature_names(model: Any) -> list[str] | None:
@@ -148,7 +158,7 @@ def columns_to_read(model: Any, given: list[str]) -> list[str]:
     names = feature_names(model)
     if names is not None and set(names) <= set(given):
         return names
-    n_features = int(getattr(model, "n_features_in_", forest_of(model).n_features))
+    n_features = width(model)
     strict = hasattr(model, "feature_names_in_")
     if not strict and len(given) == n_features:
         return given

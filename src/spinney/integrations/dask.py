@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import InvalidArgumentError
-from spinney.integrations import answering
-from spinney.integrations.portable import PortableModel, forest_of
+from spinney.integrations import answering, tables
+from spinney.integrations.portable import PortableModel
 from spinney.integrations.sampling import (
     check_sample_size,
     draw_from_part,
@@ -155,8 +155,9 @@ def count_disagreements(classifier: Any, X: Any) -> NDArray[np.int64]:
     """
     job = _Job(classifier, X, "predict_model")
     delayed = import_dask().delayed
+    count = _counts_of if job.is_frame else answering.disagreements
     counts = [
-        delayed(job.on_part)(part, job.key, job.columns, answering.disagreements)
+        delayed(job.on_part)(part, job.key, job.columns, count)
         for part in np.ravel(job.X.to_delayed())
     ]
     total = merged_in_steps(counts, lambda some: delayed(_added)(some))
@@ -257,7 +258,7 @@ def _of_block(
     block: Any, portable: PortableModel, columns: Any, answer: Callable[..., Any]
 ) -> Any:
     """Answer one block of an array, whose width may differ from what was said."""
-    n_features = forest_width(portable.model)
+    n_features = answering.width(portable.model)
     if block.ndim != 2 or block.shape[1] != n_features:
         msg = (
             f"A block of the dask array has the shape {block.shape}, and the model "
@@ -293,16 +294,26 @@ def _of_partition(
 def _series_of(
     portable: PortableModel, part: Any, answer: Callable[..., Any], name: str
 ) -> Any:
-    return _as_series(answer(portable, part), name, part.index)
+    return _as_series(answer(portable, _rows(portable, part)), name, part.index)
 
 
 def _table_of(portable: PortableModel, part: Any, answer: Callable[..., Any]) -> Any:
-    values = answer(portable, part)
+    values = answer(portable, _rows(portable, part))
     return _as_frame({name: values[name] for name in values.dtype.names}, part.index)
 
 
 def _matrix_of(portable: PortableModel, part: Any, answer: Callable[..., Any]) -> Any:
-    return _matrix_frame(answer(portable, part), portable.model.classes_, part.index)
+    shares = answer(portable, _rows(portable, part))
+    return _matrix_frame(shares, portable.model.classes_, part.index)
+
+
+def _counts_of(portable: PortableModel, part: Any) -> Any:
+    return answering.disagreements(portable, _rows(portable, part))
+
+
+def _rows(portable: PortableModel, part: Any) -> Any:
+    """Return a partition as the model takes it: without names that it does not know."""
+    return tables.rows_of_frame(portable.model, part)
 
 
 def _as_series(values: Any, name: str, index: Any) -> Any:
@@ -359,11 +370,6 @@ def is_frame(X: Any) -> bool:
     raise InvalidArgumentError(msg)
 
 
-def forest_width(model: Any) -> int:
-    """Return how many columns a model takes."""
-    return int(getattr(model, "n_features_in_", forest_of(model).n_features))
-
-
 def _checked(X: Any) -> Any:
     """Return a dask array whose rows can be answered block by block, or raise."""
     if X.ndim != 2:
@@ -390,7 +396,7 @@ def _checked(X: Any) -> Any:
 
 def _check_width(model: Any, X: Any) -> None:
     """Raise if a dask array has another number of columns, as far as is known."""
-    n_features = forest_width(model)
+    n_features = answering.width(model)
     if not math.isnan(X.shape[1]) and X.shape[1] != n_features:
         msg = (
             f"X has {X.shape[1]} columns, and the model was fitted on {n_features}. "

@@ -16,7 +16,7 @@ from typing import Any
 
 from spinney.errors import FormatError, InvalidArgumentError
 from spinney.forest import Forest
-from spinney.persistence.kinds import KINDS
+from spinney.persistence.kinds import is_saved_as_it_is
 from spinney.persistence.store import from_bytes, load, to_bytes
 from spinney.readers import read_model
 
@@ -66,9 +66,7 @@ class PortableModel:
         self._content: bytes | None = None
         if isinstance(model, (str, os.PathLike)):
             model = self._from_path(os.path.abspath(os.fspath(model)))
-        elif f"{type(model).__module__}:{type(model).__qualname__}" not in set(
-            KINDS.values()
-        ):
+        elif not is_saved_as_it_is(model):
             model = read_model(model)
         if self._path is None or with_content:
             self._content, self._path = to_bytes(model), None
@@ -94,6 +92,13 @@ class PortableModel:
                 return _loaded[self.digest]
         model = self._load()
         return _keep(self.digest, model)
+
+    @property
+    def content(self) -> bytes:
+        """The bytes of the model's file."""
+        if self._content is not None:
+            return self._content
+        return to_bytes(self.model)
 
     @property
     def n_bytes(self) -> int:

@@ -31,6 +31,11 @@ KINDS = {
 }
 
 
+def is_saved_as_it_is(obj: Any) -> bool:
+    """Whether there is a kind of file for objects of exactly this class."""
+    return f"{type(obj).__module__}:{type(obj).__qualname__}" in KINDS.values()
+
+
 def taken_apart(obj: Any) -> tuple[str, Settings, Arrays]:
     """Return the kind of an object, its settings and its arrays.
 
