@@ -651,3 +651,23 @@ def test_documents_of_old_versions_have_no_labels_and_a_plain_bias():
     assert numbered.classes_.tolist() == [0, 1, 2]
     X = hard_rows(named)
     assert np.array_equal(named.decision_function(X), numbered.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("multiclass-v1.2", ()),
+        ("multiclass-v1.2", ("features_info",)),
+        ("multiclass-v1.2", ("features_info", "float_features", 0)),
+        ("multiclass-v1.2", ("oblivious_trees", 1)),
+        ("lossguide-v1.2", ("trees", 0)),
+    ],
+)
+def test_what_a_future_version_may_add_is_refused(name, way):
+    document = json.loads((STORED / f"{name}.json").read_text())
+    holder = document
+    for key in way:
+        holder = holder[key]
+    holder["tree_scale"] = 0.5
+    with pytest.raises(UnsupportedModelError, match=r"does not know .'tree_scale'"):
+        read_catboost_document(document)

@@ -28,7 +28,12 @@ from numpy.typing import NDArray
 from spinney.errors import InvalidForestError, UnsupportedModelError
 from spinney.forest import Forest
 from spinney.readers.catboost_categories import read_categories
-from spinney.readers.catboost_document import numbers, part, refuse
+from spinney.readers.catboost_document import (
+    numbers,
+    part,
+    refuse,
+    refuse_unknown_members,
+)
 from spinney.readers.catboost_trees import read_columns, read_trees
 from spinney.readers.fitted import not_fitted
 
@@ -174,6 +179,7 @@ def read_catboost_document(document: dict[str, Any]) -> Forest:
     UnsupportedModelError
         If the document is damaged, or the model in it cannot be read exactly.
     """
+    refuse_unknown_members(document)
     info = part(document, "model_info", dict, "the document")
     loss = _loss(info)
     columns = read_columns(part(document, "features_info", dict, "the document"))

@@ -12,6 +12,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import UnsupportedModelError
+from spinney.readers.known_members import refuse_unknown
+
+# All that documents of CatBoost 1.2 have; see `known_members`. What a leaf or a split
+# of a non-symmetric tree has is told by the ones above it, so only roots are looked at.
+MEMBERS = {
+    "document": (
+        "ctr_data",
+        "features_info",
+        "model_info",
+        "oblivious_trees",
+        "scale_and_bias",
+        "trees",
+    ),
+    "features_info": (
+        "cat_features_hash",
+        "categorical_features",
+        "ctrs",
+        "embedding_features",
+        "float_features",
+        "text_features",
+    ),
+    "float_features": (
+        "borders",
+        "feature_id",
+        "feature_index",
+        "feature_name",
+        "flat_feature_index",
+        "has_nans",
+        "nan_value_treatment",
+    ),
+    "categorical_features": (
+        "feature_id",
+        "feature_index",
+        "feature_name",
+        "flat_feature_index",
+        "values",
+    ),
+    "ctrs": (
+        "borders",
+        "ctr_type",
+        "elements",
+        "identifier",
+        "prior_denomerator",
+        "prior_numerator",
+        "scale",
+        "shift",
+        "target_border_idx",
+    ),
+    "oblivious_trees": ("leaf_values", "leaf_weights", "splits"),
+    "trees": ("left", "right", "split", "value", "weight"),
+}
 
 
 class Columns(NamedTuple):
@@ -31,6 +82,21 @@ def refuse(what: str, cause: Exception | None = None) -> NoReturn:
         "Hint: export the model again with save_model(path, format='json')."
     )
     raise UnsupportedModelError(msg) from cause
+
+
+def refuse_unknown_members(document: dict[str, Any]) -> None:
+    """Refuse a document with members on whose meaning predictions may depend."""
+    refuse_unknown("CatBoost", "the document", document, MEMBERS["document"])
+    features = document.get("features_info")
+    if isinstance(features, dict):
+        refuse_unknown("CatBoost", "features_info", features, MEMBERS["features_info"])
+    else:
+        features = {}
+    for name, known in MEMBERS.items():
+        listed = document.get(name, features.get(name))
+        for each in listed if isinstance(listed, list) else ():
+            if isinstance(each, dict):
+                refuse_unknown("CatBoost", f"{name!r}", each, known)
 
 
 def part(holder: Any, key: str, kind: type, where: str) -> Any:
