@@ -141,7 +141,8 @@ def test_several_classes_leave_by_their_lead(four):
         assert n_asked.mean() < 90
         assert np.mean(labels != model.predict(X[2000:])) < 0.12
         assert quick.lower_ is None
-        assert len(quick.margin_) == len(quick.exit_points_)
+        limits = quick.leads_ if rule == "thresholds" else quick.margin_
+        assert len(limits) == len(quick.exit_points_)
 
 
 def test_single_rows_are_answered_like_many(boosted, four):

@@ -44,6 +44,7 @@ from spinney.calibration.row_splits import (
     split_by_use,
 )
 from spinney.cascade import CascadeClassifier
+from spinney.cascade.dropping import can_drop_classes
 from spinney.errors import InvalidArgumentError, SpinneyWarning, UnsupportedModelError
 from spinney.forest import Forest
 from spinney.readers import read_model
@@ -77,7 +78,7 @@ def accelerate(
     method: str = "auto",
     random_state: Any = None,
     n_jobs: int | None = None,
-    verbose: Any = False,
+    verbose: Any = None,
 ) -> (
     SequentialVotingClassifier
     | CascadeClassifier
@@ -138,9 +139,10 @@ def accelerate(
         repeatable parts; what is the fastest is still measured.
     n_jobs : int, default=None
         Number of threads; None means one, -1 all cores.
-    verbose : bool or callable, default=False
+    verbose : bool, callable or None, default=None
         Whether to draw a progress bar on standard error; a callable is given the
-        share of the work that is done.
+        share of the work that is done. None draws one in interactive use, if standard
+        error is a terminal and it takes more than two seconds; False never does.
 
     Returns
     -------
@@ -428,7 +430,8 @@ def _approaches(forest: Forest, method: str) -> list[Approach]:
     if method == "cascade" or not votes:
         rules += ["thresholds"]
     if method != "sequential":
-        rules += ["optimal"]
+        # Where classes are dropped, nothing else comes near.
+        rules += [] if rules and can_drop_classes(forest) else ["optimal"]
     own = "soft" if forest.aggregation == "mean" else "hard"
     return [
         *(

@@ -283,9 +283,13 @@ class Selection:
         )
         self._full = _timed(self._full, *times[0])
         n_rows = max(promise.n_rows, 1)
+        classifier = chosen.classifier
+        if math.isnan(classifier.expected_disagreement_):  # not measured by the fit
+            classifier.expected_trees_ = float(counts.mean())
+            classifier.expected_disagreement_ = promise.n_disagreements / n_rows
         chosen.promised = replace(
             _timed(chosen.record, *times[1]),
-            aimed_at=chosen.classifier.expected_disagreement_,
+            aimed_at=classifier.expected_disagreement_,
             disagreement=promise.n_disagreements / n_rows,
             trees=float(counts.mean()),
             level=PROMISED,

@@ -18,7 +18,9 @@ from spinney.forest import Forest
 from spinney.persistence.container import Arrays
 from spinney.persistence.fields import take_array
 from spinney.runtime.early_exit import EarlyExitEngine
+from spinney.runtime.exit_kinds import DROPPING
 from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.row_predictors import one_row
 
 # More rows than this hardly change a mean, and all trees are evaluated for them.
 MOST_ROWS = 50_000
@@ -29,7 +31,8 @@ class EarlyProbabilities(EnsembleClassifier):
 
     For rows that stay to the end they are those of the model itself. For rows that
     leave they are the mean that the model gave to calibration rows that left in the
-    same way; see `spinney.calibration.exit_probabilities`.
+    same way; see `spinney.calibration.exit_probabilities`. Where classes are dropped,
+    all trees are evaluated, and the answer is the likeliest class.
     """
 
     classes_: NDArray[Any]
@@ -82,6 +85,8 @@ class EarlyProbabilities(EnsembleClassifier):
             rows = _safe_indexing(rows, spread)
         points, scale = self._points_and_scale()
         self._exit_probabilities = None
+        if self.rule_.kind == DROPPING:
+            return  # what was left out for a row is not known: all trees are evaluated
         has_some = self.forest_ is None or self.forest_.link != "none"
         if len(self.classes_) > 1 and len(points) and has_some:
             self._exit_probabilities = ExitProbabilities.learn(
@@ -136,6 +141,9 @@ class EarlyProbabilities(EnsembleClassifier):
 
     def _probabilities(self, rows: Any) -> NDArray[np.floating]:
         """Return the probabilities of converted rows."""
+        if self.rule_.kind == DROPPING:
+            answers, _ = self._engine.evaluate(rows, self.n_jobs)
+            return self._agreeing(self._own_probabilities(rows), answers)
         classes, n_evaluated, sums = self._engine.evaluate_with_sums(rows, self.n_jobs)
         stays = n_evaluated == self.rule_.n_trees
         last = np.flatnonzero(stays)
@@ -198,6 +206,10 @@ class EarlyProbabilities(EnsembleClassifier):
         forest: Forest = self.forest_
         if len(self.classes_) == 1:
             return forest.predictor("proba")
+        if self.rule_.kind == DROPPING:
+            return lambda row: self._probabilities(
+                forest.engine.rows(one_row(row, forest))
+            )[0]
         if forest.encoder is not None:
             forest = forest.engine.encoding.plain  # rows are encoded once, before
         own = forest.predictor("proba")

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
+import weakref
 from collections.abc import Callable
 
 WIDTH = 40
 # Seconds between two drawings.
 PAUSE = 0.2
+# Seconds after which somebody at a terminal wants to know what is going on.
+PATIENCE = 2.0
 
 
 def progress_for(
-    verbose: bool | Callable[[float], None], what: str
+    verbose: bool | Callable[[float], None] | None, what: str
 ) -> Callable[[float], None]:
     """Return what is to be called with the share of the work that is done.
 
     Parameters
     ----------
-    verbose : bool or callable
+    verbose : bool, callable or None
         True for a bar on standard error, False for nothing, or what is to be called
-        itself.
+        itself. None for a bar in interactive use: if standard error is a terminal,
+        and the work takes more than two seconds.
     what : str
         What is going on, in a word.
     """
     if callable(verbose):
         return verbose
+    if verbose is None:
+        return PatientBar(what) if sys.stderr.isatty() else _say_nothing
     return TextBar(what) if verbose else _say_nothing
 
 
@@ -63,3 +70,53 @@ class TextBar:
         end = "\n" if share >= 1.0 else ""
         line = f"\r{self._what} [{bar}] {share:4.0%}"
         print(line, end=end, file=sys.stderr, flush=True)
+
+
+class PatientBar(TextBar):
+    """Draws the share of the work that is done, once it has taken a while.
+
+    A timer draws it then, even if nothing is said about the work at that moment.
+
+    Parameters
+    ----------
+    what : str
+        What is going on.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self._share = 0.0
+        self._is_late = False
+        # Without a reference to the bar: with the work gone, so is its timer.
+        self._timer = threading.Timer(PATIENCE, _draw, [weakref.ref(self)])
+        self._timer.daemon = True
+        self._timer.start()
+
+    def __call__(self, share: float) -> None:
+        """Draw the bar, if it is time to.
+
+        Parameters
+        ----------
+        share : float
+            From 0 to 1. With 1 the line is ended.
+        """
+        self._share = share
+        if share >= 1.0:
+            self._timer.cancel()
+        if self._is_late:
+            super().__call__(share)
+
+    def draw_late(self) -> None:
+        """Draw the bar from now on."""
+        self._is_late = True
+        self(self._share)
+
+    def __del__(self) -> None:
+        self._timer.cancel()
+
+
+def _draw(bar: weakref.ref[PatientBar]) -> None:
+    """Draw a bar, unless the work is over."""
+    alive = bar()
+    if alive is not None:
+        alive.draw_late()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.cascade.dropping import can_drop_classes
 from spinney.forest import Forest
 from spinney.runtime.exit_rule import ExitRule
 from spinney.runtime.scoring import (
@@ -60,9 +61,14 @@ def certain_rule(
         if early_exit == "positive":
             lower[:] = -np.inf
         return ExitRule.between(order, points, lower, upper)
+    # What each class can gain on each that is in front.
+    rise = most[:, None, :] - least[:, :, None]
+    if can_drop_classes(scoring):
+        assert scoring.tree_output is not None
+        leads = rise + 2.0 * room
+        return ExitRule.dropping(order, points, leads, scoring.tree_output)
     # The class in front has to stay there whichever class it is, and whichever other
     # class gains the most on it.
-    rise = most[:, None, :] - least[:, :, None]
     rise[:, np.arange(n_sums), np.arange(n_sums)] = -np.inf
     return ExitRule.by_margin(order, points, rise.max(axis=(1, 2)) + 2.0 * room)
 

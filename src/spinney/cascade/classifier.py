@@ -53,7 +53,9 @@ class CascadeClassifier(EarlyExitClassifier):
     The trees of a boosted or averaged ensemble are added up in an order chosen for
     the purpose. After some of them the partial score is compared with two thresholds
     (with several classes: the lead of the best class with one); rows beyond them are
-    done, the others go on. Order and thresholds are fitted to rows without labels.
+    done, the others go on. In gradient boosting with several classes, where each tree
+    adds to one of them, classes that are too far behind are dropped one by one, and
+    their trees are left out. Order and thresholds are fitted to rows without labels.
 
     Parameters
     ----------
@@ -69,12 +71,13 @@ class CascadeClassifier(EarlyExitClassifier):
 array-like, default="qwyc"
         Order of the trees: chosen together with thresholds (``"qwyc"``), as trained,
         drawn at random, by squared error against labels (each tree alone, or greedily
-        together), or a permutation.
+        together), or a permutation. Where classes are dropped, ``"qwyc"`` keeps the
+        trees as trained, a round of all classes at a time.
     rule : {"thresholds", "fan", "optimal"}, default="thresholds"
         When a row is done: thresholds at which an early answer is as likely to be wrong
         at every exit point; the rule of Fan et al.; or thresholds that spread the
         allowed disagreement over the exit points so that the fewest trees are
-        evaluated.
+        evaluated. Classes are dropped with ``"thresholds"`` only.
     early_exit : {"both", "negative", "positive"}, default="both"
         Which answers may be given early. With ``"negative"`` rows are rejected early,
         and all others are scored in full. Other than ``"both"`` for two classes only.
@@ -112,6 +115,9 @@ array-like, default="qwyc"
         With two classes: the thresholds at each exit point.
     margin_ : ndarray of shape (n_exit_points,) or None
         With several classes: the lead above which a row is done.
+    leads_ : ndarray of shape (n_exit_points, n_classes, n_classes) or None
+        Where classes are dropped: the lead of the first class, if it is in front, above
+        which the second is dropped.
     rule_ : ExitRule
         All of these in one object.
     expected_trees_ : float
@@ -254,7 +260,7 @@ array-like, default="qwyc"
         if len(self.classes_) > 1 and fitter.has_several_decisions(table):
             makers = fitter.ladder(table, order, bound, rng) if bound > 0.0 else []
             # What the chosen one does is measured on fresh rows.
-            ladder = [lambda make=make: unmeasured(make()) for make in makers]  # type: ignore[misc]
+            ladder = _unmeasured(makers)
         fresh = rows[parts.prove]
         fitted = self._calibrated(
             ladder,
@@ -407,6 +413,9 @@ array-like, default="qwyc"
         makers: list[Callable[[], ExitRule]] = [lambda: fitter.certain(table, order)]
         if bound > 0.0 and fitter.has_several_decisions(table):
             makers += fitter.ladder(table, order, bound, rng)
+        if fitter.drops_classes:
+            # To follow a table takes longer than to answer rows; who chooses measures.
+            return self._copies(bound, _unmeasured(makers))
         return self._copies(bound, _all_measured(makers, table))
 
     def _adopt(self, fitted: FittedRule, last: EarlyExitEngine | None = None) -> None:
@@ -417,6 +426,7 @@ array-like, default="qwyc"
     def _set_thresholds(self) -> None:
         rule = self.rule_
         self.lower_, self.upper_, self.margin_ = rule.lower, rule.upper, rule.margin
+        self.leads_ = rule.leads
 
     def _engine_for(
         self, rule: ExitRule, last: EarlyExitEngine | None
@@ -540,3 +550,10 @@ def _all_measured(
 ) -> list[Callable[[], FittedRule]]:
     """Return what makes rules together with what they do on the rows of a table."""
     return [lambda make=make: measured(make(), table) for make in makers]  # type: ignore[misc]
+
+
+def _unmeasured(
+    makers: Iterable[Callable[[], ExitRule]],
+) -> list[Callable[[], FittedRule]]:
+    """Return what makes rules of which it is not known yet what they do."""
+    return [lambda make=make: unmeasured(make()) for make in makers]  # type: ignore[misc]

@@ -31,6 +31,29 @@ def spread_exit_points(n_trees: int) -> Points:
     return np.array(points, dtype=np.int64)
 
 
+def spread_by_rounds(forest: Forest, order: NDArray[np.int64]) -> Points:
+    """Return exit points between rounds, where each has a tree for every class.
+
+    Parameters
+    ----------
+    forest : Forest
+        The forest.
+    order : ndarray of shape (n_trees,)
+        Trees in the order in which they are evaluated.
+
+    Returns
+    -------
+    points : ndarray of int
+        As `spread_exit_points` has them, of rounds; of trees, if there are no rounds.
+    """
+    output, n_trees = forest.tree_output, forest.n_trees
+    if output is not None and n_trees % forest.n_outputs == 0:
+        rounds = np.sort(output[order].reshape(-1, forest.n_outputs), axis=1)
+        if np.all(rounds == np.arange(forest.n_outputs)):
+            return spread_exit_points(len(rounds)) * forest.n_outputs
+    return spread_exit_points(n_trees)
+
+
 def paying_exit_points(
     forest: Forest,
     points: Points,

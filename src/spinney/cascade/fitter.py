@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from spinney.calibration.fitted_rule import FittedRule
 from spinney.cascade.certain import certain_rule
-from spinney.cascade.exit_points import paying_exit_points, spread_exit_points
+from spinney.cascade.dropping import can_drop_classes
+from spinney.cascade.exit_points import paying_exit_points, spread_by_rounds
 from spinney.cascade.orders import NEED_ROWS, find_order, is_named
 from spinney.cascade.rungs import RuleFamily, boldest_on_rows, undecided
 from spinney.cascade.tables import table_of
@@ -48,6 +49,11 @@ class RuleFitter:
     costs: ArrayLike | None
     n_jobs: int | None
 
+    @property
+    def drops_classes(self) -> bool:
+        """Whether rules drop classes, as each tree adds to one of several."""
+        return self.rule == "thresholds" and can_drop_classes(self.forest)
+
     def find_order(
         self,
         rows: NDArray[np.floating],
@@ -72,6 +78,10 @@ class RuleFitter:
             Is given the share of the work that is done.
         """
         n_trees = self.forest.n_trees
+        if self.drops_classes and is_named(self.order, ("qwyc",)):
+            # Boosting puts what matters most first, and rounds stay together.
+            show(1.0)
+            return np.arange(n_trees)
         table = None
         if is_named(self.order, NEED_ROWS):
             table = table_of(self.forest, rows, self.n_jobs)
@@ -127,7 +137,7 @@ class RuleFitter:
         order : ndarray of shape (n_trees,)
             Trees in the order in which they are evaluated.
         """
-        every = spread_exit_points(self.forest.n_trees)
+        every = spread_by_rounds(self.forest, order)
         rule = certain_rule(self.forest, order, every, self.early_exit)
         if len(rule.exit_points) == 0:
             return rule
@@ -156,7 +166,7 @@ class RuleFitter:
         """
         is_random = is_named(self.order, ("random",))
         family = RuleFamily(self.rule, self.early_exit, self.costs, is_random)
-        every = spread_exit_points(self.forest.n_trees)
+        every = spread_by_rounds(self.forest, order)
         return family.ladder(
             table, order, bound, every, rng, partial(self._paying, order)
         )

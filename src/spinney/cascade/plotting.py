@@ -31,6 +31,8 @@ def plot_thresholds(rule: ExitRule, ax: Axes | None) -> Axes:
             "Draw kind='trees' instead."
         )
         raise InvalidArgumentError(msg)
+    if rule.leads is not None:
+        return _plot_leads(rule, rule.leads, ax)
     ax = axes_or_new(ax)
     steps = rule.exit_points
     lines = (
@@ -58,6 +60,30 @@ def plot_thresholds(rule: ExitRule, ax: Axes | None) -> Axes:
     ax.set_ylabel("partial score" if rule.margin is None else "lead")
     ax.set_title(f"{len(steps)} exit points on the way through {rule.n_trees} trees")
     ax.legend()
+    return ax
+
+
+def _plot_leads(rule: ExitRule, leads: NDArray[np.float64], ax: Axes | None) -> Axes:
+    """Draw at which leads classes are dropped, a line for each class in front."""
+    ax = axes_or_new(ax)
+    n_classes = leads.shape[1]
+    others = ~np.eye(n_classes, dtype=np.bool_)
+    for leader in range(n_classes):
+        middle = np.median(leads[:, leader, others[leader]], axis=1)
+        shown = np.isfinite(middle)
+        ax.plot(
+            rule.exit_points[shown],
+            middle[shown],
+            marker="o",
+            markersize=3,
+            label=f"class {leader} in front",
+        )
+    ax.set_xlim(0, rule.n_trees)
+    ax.set_xlabel("trees, if no class is dropped")
+    ax.set_ylabel("lead at which others are dropped, median")
+    ax.set_title(f"{len(rule.exit_points)} exit points, {n_classes} classes")
+    if n_classes <= 10:
+        ax.legend()
     return ax
 
 

@@ -11,11 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spinney.calibration.ladder import LEVELS_OF_RULES, rungs
+from spinney.cascade.dropping import (
+    class_paths,
+    drops_classes,
+    left_by_dropping,
+    planned_paths,
+)
 from spinney.cascade.fan import fit_fan, widened_bins
 from spinney.cascade.optimal import optimal_at
 from spinney.cascade.paths import N_ORDERS, Paths, paths_of
 from spinney.cascade.thresholds import thresholds_at
 from spinney.ordering import ScoreTable
+from spinney.runtime.exit_kinds import DROPPING
 from spinney.runtime.exit_rule import ExitRule
 
 Order = NDArray[np.int64]
@@ -46,7 +53,7 @@ class RuleFamily:
     Parameters
     ----------
     rule : {"thresholds", "fan", "optimal"}
-        The kind.
+        The kind. Thresholds drop classes where each tree adds to one of several.
     early_exit : {"both", "negative", "positive"}
         Which answers may be given early.
     costs : array-like of shape (n_trees,) or None
@@ -90,6 +97,8 @@ class RuleFamily:
             return []
         if self.rule == "fan":
             return self._by_bins(table, order, bound, points, plan)
+        if self.rule == "thresholds" and drops_classes(table):
+            return self._by_dropping(table, order, bound, points, plan)
         orders = [order]
         if self.is_random:
             orders += [rng.permutation(table.n_trees) for _ in range(N_ORDERS - 1)]
@@ -106,9 +115,7 @@ class RuleFamily:
         def rule_at(boldness: float) -> ExitRule:
             return table.rule_of(order, paths.points, *self._at(paths, boldness))
 
-        cautious = np.geomspace(LEAST_BOLDNESS, least, N_CAUTIOUS_RUNGS + 1)[:-1]
-        every = np.append(cautious, np.geomspace(least, most, N_RUNGS))
-        return [partial(rule_at, boldness) for boldness in np.unique(every).tolist()]
+        return [partial(rule_at, boldness) for boldness in _spread(least, most)]
 
     def _at(
         self, paths: Paths, boldness: float
@@ -126,6 +133,22 @@ class RuleFamily:
             _, expected, _ = paths.follow(*self._at(paths, math.exp(middle)))
             low, high = (low, middle) if expected > risk else (middle, high)
         return math.exp(low)
+
+    def _by_dropping(
+        self,
+        table: ScoreTable,
+        order: Order,
+        bound: float,
+        points: Points,
+        plan: Plan | None,
+    ) -> list[Callable[[], ExitRule]]:
+        """Return what makes rules that drop classes; boldness is the tolerance."""
+        paths = class_paths(table, order, points, self.costs)
+        if plan is not None:
+            paths = planned_paths(paths, bound, plan)
+        ends = np.array([LEAST_RISK, LARGEST_RISK]) * bound
+        least, most = paths.tolerances(ends).tolist()
+        return [partial(paths.rule_at, boldness) for boldness in _spread(least, most)]
 
     def _by_bins(
         self,
@@ -147,6 +170,13 @@ class RuleFamily:
         return rungs(fit, bound, LEVELS_OF_RULES, widened_bins)
 
 
+def _spread(least: float, most: float) -> list[float]:
+    """Return the boldness of all candidates: between two, and more cautious ones."""
+    cautious = np.geomspace(LEAST_BOLDNESS, least, N_CAUTIOUS_RUNGS + 1)[:-1]
+    every = np.append(cautious, np.geomspace(least, most, N_RUNGS))
+    return np.unique(every).tolist()
+
+
 def undecided(table: ScoreTable, rule: ExitRule) -> NDArray[np.float64]:
     """Return the share of rows that go on after each exit point of a rule.
 
@@ -155,8 +185,11 @@ def undecided(table: ScoreTable, rule: ExitRule) -> NDArray[np.float64]:
     table : ScoreTable
         The rows.
     rule : ExitRule
-        The rule.
+        The rule. If it drops classes, what counts is the share of the trees of the
+        next stage.
     """
+    if rule.kind == DROPPING:
+        return left_by_dropping(table, rule)
     _, n_evaluated = table.follow(rule)
     return np.mean(n_evaluated[:, None] > rule.exit_points, axis=0)
 

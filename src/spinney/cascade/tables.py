@@ -12,8 +12,6 @@ from spinney.runtime.scoring import decision_threshold, scoring_forest
 # A table has at most so many numbers (a quarter of a gigabyte); of more rows a random
 # part is taken, which is still plenty.
 MAX_NUMBERS = 2**25
-# Rows scored at a time where a tree adds to one of several classes.
-CHUNK_ROWS = 4096
 
 
 def table_of(
@@ -33,14 +31,7 @@ def table_of(
     scoring = scoring_forest(forest, "soft")
     decisions = forest.winners(forest.engine.raw(rows, n_jobs))
     output = scoring.tree_output
-    if output is None:
-        scores = scoring.engine.scores(rows, n_jobs)
-    else:
-        # One number per tree, and not a row of zeros around it.
-        scores = np.empty((len(rows), forest.n_trees))
-        for start in range(0, len(rows), CHUNK_ROWS):
-            part = slice(start, start + CHUNK_ROWS)
-            scores[part] = scoring.engine.scores(rows[part], n_jobs).sum(axis=2)
+    scores = scoring.engine.scores(rows, n_jobs, only_own=output is not None)
     return ScoreTable.of_scores(
         scores,
         beta=decision_threshold(forest, "soft"),

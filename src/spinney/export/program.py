@@ -18,7 +18,7 @@ from spinney.errors import UnsupportedModelError
 from spinney.export.anytime_sums import StepProgram
 from spinney.forest import Forest
 from spinney.pruning.feature_cost_classifier import FeatureCostClassifier
-from spinney.runtime.exit_kinds import BY_BIN
+from spinney.runtime.exit_kinds import BY_BIN, DROPPING
 from spinney.runtime.exit_rule import ExitRule
 from spinney.runtime.scoring import (
     decision_threshold,
@@ -150,6 +150,7 @@ def make_program(
     ordered, scoring, threshold, tolerance = forest, None, 0.0, 0.0
     position = np.arange(forest.n_trees)
     if rule is not None:
+        _refuse_dropping(rule)
         order = np.arange(forest.n_trees) if rule.at_once else rule.order
         ordered = forest.take(order)
         position = np.argsort(order)
@@ -175,6 +176,18 @@ def make_program(
         max_disagreement,
         confidence,
     )
+
+
+def _refuse_dropping(rule: ExitRule) -> None:
+    """Raise for a rule that drops classes: generated code evaluates them all."""
+    if rule.kind == DROPPING:
+        msg = (
+            "This classifier drops classes that are too far behind and leaves out "
+            "their trees, which generated code cannot do. Fit a CascadeClassifier with "
+            "rule='optimal', which lets rows leave by the lead of the best class, or "
+            "export forest_, which evaluates all trees."
+        )
+        raise UnsupportedModelError(msg)
 
 
 def _forest_of(obj: Any) -> Forest:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spinney.errors import InvalidArgumentError
+from spinney.runtime.exit_kinds import DROPPING
 from spinney.runtime.exit_rule import ExitRule, leading_class
 
 
@@ -39,6 +40,9 @@ class ScoreTable:
     decisions: NDArray[np.int64]
     beta: float
     tree_output: NDArray[np.int64]
+    _kept_sums: dict[tuple[bytes, bytes], NDArray[np.float64]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @classmethod
     def of_scores(
@@ -191,10 +195,14 @@ class ScoreTable:
         Returns
         -------
         decisions : ndarray of shape (n_rows,)
-            Class indices. Rows that no exit point lets go have the full decision.
+            Class indices. Rows that no exit point lets go have the full decision, or
+            the best of the classes that were not dropped.
         n_evaluated : ndarray of shape (n_rows,)
             Trees evaluated for each row.
         """
+
+        sums = self._sums_at(rule.order, rule.exit_points)
+        number = {end: k for k, end in enumerate([*rule.exit_points, rule.n_trees])}
 
         def add(
             start: int,
@@ -202,15 +210,41 @@ class ScoreTable:
             rows: NDArray[np.int64],
             totals: NDArray[np.float64],
         ) -> None:
-            partial = totals[:, 0] if self.is_binary else totals
-            for tree in rule.order[start:end].tolist():
-                self.add_tree(tree, partial, rows)
+            dropped = totals == -np.inf
+            totals[:] = sums[number[end]][rows]
+            if rule.kind == DROPPING:
+                totals[dropped] = -np.inf
 
         start = self.start()
         totals = start[:, None] if self.is_binary else start
-        classes, n_evaluated, left, _ = rule.follow(totals, add)
+        classes, n_evaluated, left, totals = rule.follow(totals, add)
         classes[left] = self.decisions[left]
+        if rule.kind == DROPPING and len(left):
+            last = int(rule.exit_points[-1]) if len(rule.exit_points) else 0
+            add(last, rule.n_trees, left, totals)
+            # The full decision, unless it is for a class that was dropped.
+            dropped = totals[np.arange(len(left)), self.decisions[left]] == -np.inf
+            classes[left[dropped]] = totals[dropped].argmax(axis=1)
         return classes, n_evaluated
+
+    def _sums_at(
+        self, order: NDArray[np.int64], exit_points: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return the sums of all rows at exit points, and at the end.
+
+        Those of the last call are kept: many rules have the same exit points.
+        """
+        key = (order.tobytes(), exit_points.tobytes())
+        if key not in self._kept_sums:
+            wanted = {int(end) for end in exit_points} | {self.n_trees}
+            made = [
+                partial.reshape(self.n_rows, -1).copy()
+                for step, partial in self.partial_scores(order)
+                if step in wanted
+            ]
+            self._kept_sums.clear()
+            self._kept_sums[key] = np.array(made)
+        return self._kept_sums[key]
 
     def rule_of(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.exit_kinds import BETWEEN, BY_COUNT, BY_LEAD, BY_MARGIN
+from spinney.runtime.exit_kinds import BETWEEN, BY_COUNT, BY_LEAD, BY_MARGIN, DROPPING
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ def thresholds(classifier: Any) -> Thresholds | None:
     """
     rule = getattr(classifier, "rule_", None)
     if rule is None or rule.at_once or rule.bins or not len(rule.exit_points):
+        return None
+    if rule.kind == DROPPING:
         return None
     exit_points, table = rule.exit_points, rule.table
     counts = np.arange(table.shape[1])

@@ -18,6 +18,7 @@ from spinney.report.figures_stopping import (
 )
 from spinney.report.figures_sweep import figure_of_sweep, slider_of
 from spinney.report.page_probabilities import section_of_probabilities
+from spinney.report.stopping import DROPPED
 
 TITLES = {
     "sequential": "Votes stopped early",
@@ -213,6 +214,13 @@ def _decisions(report: Mapping[str, Any]) -> Section:
             words = [
                 "The rule 'fan' has thresholds for every bin of scores at every step, "
                 "too many for a picture."
+            ]
+        elif report["method"].endswith(DROPPED):
+            words = [
+                "A class is dropped when it is too far behind the one in front, by a "
+                "bound for each pair of classes and each exit point, too many for a "
+                "picture. Its trees are then left out, and a row is decided when one "
+                "class is left."
             ]
         else:
             words = [_without_thresholds(report)]

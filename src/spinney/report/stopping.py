@@ -26,6 +26,9 @@ CONFIDENCE = 0.95
 # Shares of the rows of which it is told when they are done.
 SHARES_DONE = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
+# How the method is called where classes are dropped.
+DROPPED = "classes dropped that are far behind"
+
 
 def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[str, Any]:
     """Return what stopping early gives on rows, and what another level would.
@@ -129,6 +132,8 @@ def _method(classifier: Any) -> str:
     kind = _kind(classifier)
     if kind == "sequential":
         return f"{classifier.voting_} votes in random order"
+    if kind == "cascade" and classifier.leads_ is not None:
+        return f"scores added up, {DROPPED}"
     if kind == "cascade":
         return f"scores added up, rule {classifier.rule!r}"
     return "all trees, always"

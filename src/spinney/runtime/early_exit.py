@@ -19,16 +19,21 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
 from spinney.forest.blocks import BlockedRows
 from spinney.forest.locks import ForkSafeLock
 from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
 from spinney.runtime.choice import Kernels, either
+from spinney.runtime.dropping_kernels import (
+    dropping_class_of_row,
+    settle_dropping_rows,
+)
 from spinney.runtime.engine import (
     Engine,
     rows_per_block,
 )
-from spinney.runtime.exit_kinds import BY_BIN
+from spinney.runtime.exit_kinds import BY_BIN, DROPPING
 from spinney.runtime.exit_rule import ExitRule, final_answers
 from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.row_kernels import (
@@ -102,8 +107,13 @@ class EarlyExitEngine:
         self.rule = rule
         if isinstance(ensemble, Forest):
             scoring = scoring_forest(ensemble, rule.voting)
-            rule.check(ensemble.n_trees, scoring.n_outputs)
+            rule.check(ensemble.n_trees, scoring.n_outputs, scoring.tree_output)
             self._prepare(ensemble, scoring.take(rule.order))
+        elif rule.kind == DROPPING:
+            msg = (
+                "Classes can be dropped of trees only, not of members that are called."
+            )
+            raise InvalidArgumentError(msg)
 
     def _prepare(self, forest: Forest, scoring: Forest) -> None:
         """Set what depends on the order of the trees and what they add up."""
@@ -147,11 +157,15 @@ class EarlyExitEngine:
             or not np.array_equal(rule.order, mine.order)
         ):
             return EarlyExitEngine(forest, rule)
-        rule.check(forest.n_trees, self._scoring.n_outputs)
+        in_order = self._scoring.tree_output
+        tree_class = None if in_order is None else in_order[np.argsort(mine.order)]
+        rule.check(forest.n_trees, self._scoring.n_outputs, tree_class)
         other = object.__new__(EarlyExitEngine)
         vars(other).update(vars(self), rule=rule)
         other._exit_arguments = self._arguments_of(rule)
-        if not np.array_equal(rule.exit_points, mine.exit_points):
+        same_points = np.array_equal(rule.exit_points, mine.exit_points)
+        same_stages = (rule.kind == DROPPING) == (mine.kind == DROPPING)
+        if not (same_points and same_stages):
             # Otherwise the same dict and lock: whoever is first lays out for both.
             other._stages, other._bin_stages = {}, []
             other._lock = ForkSafeLock()
@@ -208,7 +222,8 @@ class EarlyExitEngine:
         sums : ndarray of shape (n_rows, n_sums)
             What the trees evaluated for a row add up to: one sum for two classes, else
             one per class. For rows that stay to the end, all of them, in the order of
-            the rule; NaN with a rule by bins.
+            the rule; NaN with a rule by bins, or
+            one that drops classes.
         """
         if isinstance(rows, BlockedRows):
             parts = [self.evaluate_with_sums(block, n_jobs) for block in rows.blocks()]
@@ -244,7 +259,8 @@ class EarlyExitEngine:
             few = len(rows) < MIN_BLOCK_ROWS
             classes, n_evaluated = either(
                 whole.kernels(
-                    "early exit few rows" if few else "early exit batches", rows.dtype
+                    self._named("early exit few rows" if few else "early exit batches"),
+                    rows.dtype,
                 ),
                 whole.plain_seconds(len(rows)),
                 lambda: self._in_shares(self._evaluate_share, rows, n_jobs, sums),
@@ -255,6 +271,10 @@ class EarlyExitEngine:
             raw = ensemble.engine.raw(rows[close], n_jobs)
             classes[close] = ensemble.winners(raw)
         return classes, n_evaluated
+
+    def _named(self, what: str) -> str:
+        """Return what the kernels for this kind of rule are called."""
+        return f"{what}, dropping" if self.rule.kind == DROPPING else what
 
     def _in_shares(
         self,
@@ -342,7 +362,7 @@ class EarlyExitEngine:
                 sums,
             )
         if by_row is not None and n_left > 0:
-            settle_rows(
+            arguments = (
                 rows,
                 *by_row,
                 *self._exit_arguments,
@@ -351,25 +371,28 @@ class EarlyExitEngine:
                 index[:n_left],
                 classes,
                 n_evaluated,
-                sums,
             )
+            if self.rule.kind == DROPPING:
+                settle_dropping_rows(*arguments)
+            else:
+                settle_rows(*arguments, sums)
 
     def _stages_for(self, dtype: type[np.floating]) -> Stages:
         """Return the stages for rows of `dtype`, laid out on first use."""
         with self._lock:
             if dtype not in self._stages:
-                parts = []
-                for engine in self._engines_of_stages(self._scoring, to_the_end=True):
-                    layout = engine.layout(dtype)
-                    parts.append(
-                        Stage(
-                            layout.forms,
-                            rows_per_block(layout, np.empty(0, dtype=dtype)),
-                            engine.table(layout, dtype),
-                            engine.tree_output,
-                        )
-                    )
-                self._stages[dtype] = join_stages(parts)
+                drops = self.rule.kind == DROPPING
+                engines = self._engines_of_stages(self._scoring, to_the_end=True)
+                stages: list[tuple[Engine, int, int]] = []
+                for k, engine in enumerate(engines):
+                    # Before the first exit point all classes are left.
+                    by_class = _by_class(engine) if drops and k > 0 else [(engine, -1)]
+                    stages += [(of_class, k, c) for of_class, c in by_class]
+                self._stages[dtype] = join_stages(
+                    [_stage_of(engine, c, dtype) for engine, _, c in stages],
+                    np.array([k for _, k, _ in stages]),
+                    np.array([c for _, _, c in stages]),
+                )
             return self._stages[dtype]
 
     def _engines_of_stages(self, scoring: Forest, to_the_end: bool) -> list[Engine]:
@@ -472,10 +495,11 @@ class EarlyExitEngine:
             rows = forest.engine.rows(X)
             return labels[int(self.evaluate(rows)[0][0])]
 
+        drops = self.rule.kind == DROPPING
         return RowPredictor(
             forest,
-            early_class_of_row,
-            self._kernels("early exit single rows", forest),
+            dropping_class_of_row if drops else early_class_of_row,
+            self._kernels(self._named("early exit single rows"), forest),
             self._prepare_single_rows,
             answer,
         )
@@ -536,6 +560,28 @@ class EarlyExitEngine:
             for dtype, of_rows in by_row.items()
         }
         return arguments, widen
+
+
+def _by_class(engine: Engine) -> list[tuple[Engine, int]]:
+    """Return engines for the trees of each class of a stage, and the classes."""
+    forest = engine.forest
+    assert forest.tree_output is not None
+    return [
+        (Engine(forest.take(np.flatnonzero(forest.tree_output == c))), int(c))
+        for c in np.unique(forest.tree_output)
+    ]
+
+
+def _stage_of(engine: Engine, of_class: int, dtype: type[np.floating]) -> Stage:
+    """Return a stage for rows of `dtype`; that of one class adds to a single sum."""
+    layout = engine.layout(dtype)
+    output = engine.tree_output
+    return Stage(
+        layout.forms,
+        rows_per_block(layout, np.empty(0, dtype=dtype)),
+        engine.table(layout, dtype),
+        output if of_class < 0 else np.full_like(output, -1),
+    )
 
 
 def _n_rows(rows: Any) -> int:

@@ -349,12 +349,17 @@ class Engine:
         dtype = np.uint8 if self.forest.n_outputs <= 256 else np.int32
         return winner.astype(dtype)[value_indices]
 
-    def scores(self, rows: Rows, n_jobs: int | None = None) -> NDArray[np.float64]:
-        """Return what each tree adds to the raw scores."""
+    def scores(
+        self, rows: Rows, n_jobs: int | None = None, only_own: bool = False
+    ) -> NDArray[np.float64]:
+        """Return what each tree adds to the raw scores.
+
+        Where a tree adds to one of several, `only_own` leaves out the zeros for others.
+        """
         forest = self.forest
         value_indices, node = self._value_indices(rows, n_jobs, share_leaves=True)
         values = forest.value[node]
-        if forest.n_outputs == 1:
+        if forest.n_outputs == 1 or (only_own and forest.tree_output is not None):
             return values[:, 0][value_indices]
         if forest.tree_output is None:
             return values[value_indices]

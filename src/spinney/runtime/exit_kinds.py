@@ -11,6 +11,9 @@ BETWEEN, BY_COUNT, BY_MARGIN, BY_LEAD, BY_BIN, BY_ALL_COUNTS = 0, 1, 2, 3, 4, 5
 # this one is for rows that stay.
 STAYS = 15
 
+# Bounds on how far a class may be behind, beyond which its trees are left out.
+DROPPING = 6
+
 # What a rule says of a row that does not leave: it stays until the next exit point, or
 # it stays to the end whatever comes.
 STAY, TO_THE_END = -1, -2

@@ -32,6 +32,7 @@ from spinney.runtime.exit_kinds import (
     BY_COUNT,
     BY_LEAD,
     BY_MARGIN,
+    DROPPING,
     STAY,
     TO_THE_END,
 )
@@ -63,9 +64,12 @@ class ExitRule:
         Numbers of trees, ascending, after which a row may leave. All rows leave after
         the last tree, which is none of them.
     bounds : ndarray of shape (2, n_exit_points), dtype=float64
-        Bounds on sums, where sums decide.
+        Bounds on sums, where sums decide. Where classes are dropped, of shape
+        ``(n_exit_points, n_classes * n_classes)``: see `leads`.
     table : ndarray of shape (n_exit_points, n_entries), dtype=int32
-        Answers or limits by the number of votes, where votes decide.
+        Answers or limits by the number of votes, where votes decide. Where classes are
+        dropped, of shape ``(n_exit_points + 1, n_classes)``: how many trees add to each
+        class in each stage.
     bins : ScoreBins or None
         What bins of scores decide, where they do.
     at_once : bool
@@ -201,6 +205,37 @@ class ExitRule:
         return cls._made(BY_BIN, "soft", order, exit_points, bins=bins)
 
     @classmethod
+    def dropping(
+        cls,
+        order: ArrayLike,
+        exit_points: ArrayLike,
+        leads: ArrayLike,
+        tree_class: ArrayLike,
+    ) -> ExitRule:
+        """Drop classes that are too far behind; leave when a single one is left.
+
+        The trees of a class that is dropped are not evaluated any more.
+
+        Parameters
+        ----------
+        order, exit_points : array-like
+            As above.
+        leads : array-like of shape (n_exit_points, n_classes, n_classes)
+            By how much the first class has to be ahead of the second for that one to
+            be dropped, if the first is ahead of all that are left. A class that is in
+            front is never dropped.
+        tree_class : array-like of shape (n_trees,)
+            The one class that each tree adds to.
+        """
+        bounds = np.asarray(leads, dtype=np.float64)
+        n_classes = bounds.shape[-1]
+        stages = trees_of_stages(order, exit_points, tree_class, n_classes)
+        flat = bounds.reshape(len(bounds), n_classes * n_classes)
+        return cls._made(
+            DROPPING, "soft", order, exit_points, bounds=flat, table=stages
+        )
+
+    @classmethod
     def never(cls, order: ArrayLike, n_sums: int, voting: str = "soft") -> ExitRule:
         """Evaluate all trees for every row.
 
@@ -262,6 +297,37 @@ class ExitRule:
         """A lead above this leaves; None for other kinds of rules."""
         return self.bounds[0] if self.kind == BY_MARGIN else None
 
+    @property
+    def leads(self) -> Numbers | None:
+        """Leads at which classes are dropped; None for other kinds of rules.
+
+        Of shape (n_exit_points, n_classes, n_classes): the class in front comes first.
+        """
+        if self.kind != DROPPING:
+            return None
+        n_classes = self.table.shape[1]
+        return self.bounds.reshape(len(self.exit_points), n_classes, n_classes)
+
+    def drop(self, k: int, totals: Numbers) -> None:
+        """Set the sums of classes that are dropped at an exit point to minus infinity.
+
+        Parameters
+        ----------
+        k : int
+            Index of the exit point.
+        totals : ndarray of shape (n_rows, n_classes)
+            Sums of the trees so far, overwritten; ``-inf`` for classes that were
+            dropped before.
+        """
+        leads = self.leads
+        assert leads is not None
+        rows = np.arange(len(totals))
+        leader = totals.argmax(axis=1)
+        ahead = totals[rows, leader][:, None] - totals
+        behind = ahead > leads[k][leader]
+        behind[rows, leader] = False
+        totals[behind] = -np.inf
+
     def answers(self, k: int, totals: Numbers) -> NDArray[np.int64]:
         """Return the class with which each row leaves, or why it does not.
 
@@ -283,6 +349,9 @@ class ExitRule:
             lower, upper = self.bounds[:, k]
             above = np.where(totals[:, 0] > upper, 1, STAY)
             return np.where(totals[:, 0] < lower, 0, above)
+        if self.kind == DROPPING:
+            alone = (totals > -np.inf).sum(axis=1) == 1
+            return np.where(alone, totals.argmax(axis=1), STAY)
         if self.kind == BY_COUNT:
             return self.table[k, totals[:, 0].astype(np.int64)].astype(np.int64)
         if self.kind == BY_ALL_COUNTS:
@@ -320,24 +389,32 @@ class ExitRule:
         classes : ndarray of shape (n_rows,), dtype=intp
             Class indices; -1 for rows that no exit point has let go.
         n_evaluated : ndarray of shape (n_rows,), dtype=int32
-            Number of trees; all of them for such rows.
+            Number of trees; for such rows all of them, or all of the classes that are
+            left.
         left : ndarray of shape (n_left,), dtype=int64
             Indices of these rows.
         totals : ndarray of shape (n_left, n_sums)
-            Their sums at the last exit point.
+            Their sums at the last exit point; ``-inf`` for classes that were dropped,
+            whatever is added to them.
         """
         classes = np.full(len(totals), -1, dtype=np.intp)
         n_evaluated = np.full(len(totals), self.n_trees, dtype=np.int32)
+        drops = self.kind == DROPPING
+        n_seen = np.zeros(len(totals), dtype=np.int32)  # where classes are dropped
         left = np.arange(len(totals))
         may_leave = np.ones(len(totals), dtype=np.bool_)
         for k, (start, end) in enumerate(pairwise([0, *self.exit_points.tolist()])):
             if len(left) == 0:
                 break
+            if drops:
+                n_seen[left] += (totals > -np.inf) @ self.table[k]
             add(start, end, left, totals)
+            if drops:
+                self.drop(k, totals)
             answers = self.answers(k, totals)
             leaves = may_leave & (answers >= 0)
             classes[left[leaves]] = answers[leaves]
-            n_evaluated[left[leaves]] = end
+            n_evaluated[left[leaves]] = n_seen[left[leaves]] if drops else end
             if sums is not None:
                 sums[left[leaves]] = totals[leaves]
             may_leave &= answers != TO_THE_END
@@ -345,11 +422,15 @@ class ExitRule:
                 stays = ~leaves
                 left, totals = left[stays], totals[stays]
                 may_leave = may_leave[stays]
+        if drops:
+            n_evaluated[left] = n_seen[left] + (totals > -np.inf) @ self.table[-1]
         return classes, n_evaluated, left, totals
 
     # ---------------------------------------------------------------- checking
 
-    def check(self, n_trees: int, n_sums: int) -> None:
+    def check(
+        self, n_trees: int, n_sums: int, tree_class: ArrayLike | None = None
+    ) -> None:
         """Raise if kernels could not follow this rule, which they do without looking.
 
         Parameters
@@ -358,9 +439,13 @@ class ExitRule:
             Number of trees of the ensemble.
         n_sums : int
             How many sums there are for a row.
+        tree_class : array-like of shape (n_trees,), optional
+            The one class that each tree adds to, if there is one.
         """
         check_order(self.order, n_trees)
         problem = self._problem(n_trees, n_sums)
+        if problem is None and self.kind == DROPPING:
+            problem = self._problem_of_dropping(n_sums, tree_class)
         one_sum = self.kind in (BETWEEN, BY_COUNT, BY_BIN)
         if problem is None and one_sum != (n_sums == 1):
             problem = f"it must be made for {n_sums} sums"
@@ -380,6 +465,9 @@ class ExitRule:
         if self.kind in (BETWEEN, BY_MARGIN):
             if self.bounds.shape != (2, n_points) or np.isnan(self.bounds).any():
                 return "there must be two bounds for each exit point, none of them NaN"
+        elif self.kind == DROPPING:
+            if self.voting != "soft":
+                return "classes are dropped by scores, not by votes"
         elif self.kind == BY_BIN:
             if self.bins is None or not self.bins.fit_together(n_points):
                 return "its bins do not fit together"
@@ -409,6 +497,50 @@ class ExitRule:
             if unpacked(table[k], np.arange(width)).max() >= n_sums:
                 return "answers must be classes"
         return None
+
+    def _problem_of_dropping(
+        self, n_sums: int, tree_class: ArrayLike | None
+    ) -> str | None:
+        """Return what is wrong with the parts of a rule that drops classes."""
+        shape = (len(self.exit_points), n_sums * n_sums)
+        if n_sums < 2 or tree_class is None:
+            return "classes can be dropped only where each tree adds to one of several"
+        if self.bounds.shape != shape or np.isnan(self.bounds).any():
+            return "there must be a lead for each exit point and pair of classes"
+        stages = trees_of_stages(self.order, self.exit_points, tree_class, n_sums)
+        if not np.array_equal(self.table, stages):
+            return "it counts the trees of the classes otherwise than they are"
+        return None
+
+
+def trees_of_stages(
+    order: ArrayLike, exit_points: ArrayLike, tree_class: ArrayLike, n_classes: int
+) -> NDArray[np.int32]:
+    """Return how many trees add to each class between exit points.
+
+    Parameters
+    ----------
+    order : array-like of shape (n_trees,)
+        Trees in the order in which they are evaluated.
+    exit_points : array-like of int
+        Exit points.
+    tree_class : array-like of shape (n_trees,)
+        The one class that each tree adds to.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    n_trees : ndarray of shape (n_exit_points + 1, n_classes), dtype=int32
+        The last stage goes from the last exit point to the end.
+    """
+    classes = np.asarray(tree_class)[np.asarray(order)]
+    of_class = classes[:, None] == np.arange(n_classes)
+    ends = np.concatenate(
+        [[0], np.asarray(exit_points, dtype=np.int64), [len(classes)]]
+    )
+    so_far = np.concatenate([np.zeros((1, n_classes)), np.cumsum(of_class, axis=0)])
+    return np.diff(so_far[ends], axis=0).astype(np.int32)
 
 
 def leading_class(totals: Numbers) -> tuple[NDArray[np.int64], Numbers, Numbers]:

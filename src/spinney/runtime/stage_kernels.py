@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.runtime.batch_kernels import add_trees
+from spinney.runtime.dropping_kernels import drop_block, finish_rows, take_class
+from spinney.runtime.exit_kinds import DROPPING
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.layout import Forms
 from spinney.runtime.row_kernels import finish_block, settle_block
@@ -24,7 +26,7 @@ NUMBERS = {int: "int", bool: "bool", np.uint64: "np.uint64"}
 
 
 class Stage(NamedTuple):
-    """The trees between two exit points."""
+    """The trees between two exit points, all or those of one class."""
 
     forms: Forms
     block: int  # rows per block
@@ -39,15 +41,27 @@ class Stages(NamedTuple):
     # (n_stages + 1, n_fields): where the part of each stage begins in each array, or
     # its number, for all fields of a stage in the order in which they are written down.
     marks: NDArray[np.int64]
+    exit_number: NDArray[np.int64]  # the exit point that comes after each stage
+    of_class: NDArray[np.int64]  # the one class that it adds to, -1 for all
 
 
-def join_stages(stages: list[Stage]) -> Stages:
+def join_stages(
+    stages: list[Stage],
+    exit_number: NDArray[np.int64] | None = None,
+    of_class: NDArray[np.int64] | None = None,
+) -> Stages:
     """Put stages behind one another.
 
     Parameters
     ----------
     stages : list of Stage
         At least one.
+    exit_number : ndarray of shape (n_stages,), dtype=int64, optional
+        Number of the exit point that comes after each stage, rising from 0 to the
+        number of exit points; by default there is one stage for each.
+    of_class : ndarray of shape (n_stages,), dtype=int64, optional
+        The class that all trees of a stage add to. It is evaluated only for rows for
+        which this class was not dropped. -1, the default, for all.
 
     Returns
     -------
@@ -67,7 +81,11 @@ def join_stages(stages: list[Stage]) -> Stages:
     is_array = np.array([isinstance(part, np.ndarray) for part in _leaves(joined)])
     marks[1:, is_array] = np.cumsum(fields[:, is_array], axis=0)
     marks[:-1, ~is_array] = fields[:, ~is_array]
-    return Stages(joined, marks)
+    if exit_number is None:
+        exit_number = np.arange(len(stages))
+    if of_class is None:
+        of_class = np.full(len(stages), -1)
+    return Stages(joined, marks, exit_number, of_class)
 
 
 def _joined(parts: Any) -> Any:
@@ -162,6 +180,10 @@ def evaluate_stages(
 ):
     """Evaluate rows stage by stage, and let them leave in between.
 
+    Where classes are dropped, there is a stage for each class between two exit points,
+    and only rows for which the class is left go through it. Before the first exit point
+    all classes are, and one stage does for them.
+
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features), float32 or float64
@@ -188,44 +210,82 @@ def evaluate_stages(
     Returns
     -------
     k : int
-        Number of the next stage.
+        Number of the exit point that the rows left come to next.
     n_left : int
         How many rows are left; 0 if all are answered.
     """
     n_left = X.shape[0]
     n_stages = stages.marks.shape[0] - 1
+    drops = kind == DROPPING
     for r in range(n_left):
         row_index[r] = r
+        counts[r] = 0
         for v in range(start.shape[0]):
             totals[r, v] = start[v]
-    for k in range(n_stages):
-        if n_left < few_rows:
+    # The rows of one class, and their sums.
+    part_slots = np.empty(n_left if drops else 0, dtype=np.int64)
+    part_rows = np.empty(n_left if drops else 0, dtype=np.int64)
+    part_sums = np.empty((n_left if drops else 0, 1))
+    for s in range(n_stages):
+        k = stages.exit_number[s]
+        if n_left < few_rows and (s == 0 or stages.exit_number[s - 1] < k):
             return k, n_left
-        stage = stage_of(stages, k)
-        add_trees(
-            X,
-            row_index[: n_left if n_left < X.shape[0] else 0],  # none at all: all rows
-            stage.forms,
-            stage.block,
-            stage.table,
-            stage.tree_output,
-            totals[:n_left],
-        )
-        if k < exit_points.shape[0]:
-            n_left = settle_block(
+        stage = stage_of(stages, s)
+        n_here, rows, added_to = n_left, row_index, totals
+        if drops:
+            n_trees = stage.forms.walk.depth.shape[0]
+            n_here = take_class(
                 totals[:n_left],
                 row_index[:n_left],
-                kind,
-                k,
-                exit_points[k],
-                bounds,
-                stops,
-                classes,
+                stages.of_class[s],
+                n_trees,
                 counts,
-                sums,
+                part_slots,
+                part_rows,
+                part_sums,
             )
+            if stages.of_class[s] >= 0:
+                rows, added_to = part_rows, part_sums
+        if n_here > 0:
+            add_trees(
+                X,
+                rows[: n_here if n_here < X.shape[0] else 0],  # none at all: all rows
+                stage.forms,
+                stage.block,
+                stage.table,
+                stage.tree_output,
+                added_to[:n_here],
+            )
+        if stages.of_class[s] >= 0:
+            for i in range(n_here):
+                totals[part_slots[i], stages.of_class[s]] = part_sums[i, 0]
+        if s + 1 < n_stages and stages.exit_number[s + 1] == k:
+            continue
+        if k < exit_points.shape[0]:
+            if drops:
+                n_left = drop_block(
+                    totals[:n_left], row_index[:n_left], k, bounds, classes
+                )
+            else:
+                n_left = settle_block(
+                    totals[:n_left],
+                    row_index[:n_left],
+                    kind,
+                    k,
+                    exit_points[k],
+                    bounds,
+                    stops,
+                    classes,
+                    counts,
+                    sums,
+                )
             if n_left == 0:
                 return n_stages, 0
+    if drops:
+        finish_rows(
+            totals[:n_left], row_index[:n_left], decision_threshold, tolerance, classes
+        )
+        return n_stages, 0
     n_trees = stages.joined.forms.walk.depth.shape[0]
     finish_block(
         totals[:n_left],

@@ -102,9 +102,27 @@ def engine_uses() -> dict[str, Callable[[], object]]:
             uses[f"{name}, probabilities of single rows"] = partial(
                 _probabilities_of_row, early, rows[0]
             )
+            several = _of_three_classes(forest)
+            rule = ExitRule.dropping([0, 1], [1], np.full((1, 3, 3), np.inf), [0, 1])
+            dropping = EarlyExitEngine(several, rule)
+            name = f"dropped classes, {row_type} rows"
+            uses[f"{name}, batches"] = partial(dropping.evaluate, read_only)
+            uses[f"{name}, small batches"] = partial(dropping.evaluate, read_only[:2])
+            uses[f"{name}, single rows"] = partial(_answer_row, dropping, rows[0])
     values = np.array([["", 0.0]], dtype=object)
     uses["category values"] = partial(_encoding_forest().engine.rows, values)
     return uses
+
+
+def _of_three_classes(forest: Forest) -> Forest:
+    """Return the two trees of a small forest for the first two of three classes."""
+    return forest.replace(
+        classes=np.arange(3),
+        n_outputs=3,
+        tree_output=np.array([0, 1]),
+        base_score=np.zeros(3),
+        link="softmax",
+    )
 
 
 def _answer_row(thing: Forest | EarlyExitEngine, row: NDArray[np.floating]) -> object:
