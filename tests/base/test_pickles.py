@@ -51,7 +51,8 @@ def test_a_pickle_is_as_small_as_the_file(kind, rows, model):
     content = pickle.dumps(fitted)
     assert len(content) < len(to_bytes(fitted)) + 200
     again = pickle.loads(content)
-    assert set(vars(again)) == set(vars(fitted))
+    known = {name for name, value in vars(fitted).items() if value is not None}
+    assert known <= set(vars(again))
     for ours, own in zip(
         again.predict_counted(rows[0]), fitted.predict_counted(rows[0]), strict=True
     ):
