@@ -18,7 +18,7 @@ pytest.importorskip("benchmarks.promise", reason="benchmarks are not shipped her
 pytest.importorskip("lightgbm")
 
 from benchmarks import data  # noqa: E402
-from benchmarks.promise import cases, fits, run, tables  # noqa: E402
+from benchmarks.promise import bounds, cases, fits, imbalanced, run, tables  # noqa: E402
 
 import spinney  # noqa: E402
 
@@ -184,3 +184,35 @@ def test_figure_and_page_are_written_and_come_out_the_same(found, tmp_path):
     assert written[0] == written[1]
     assert written[0][0].startswith("before\n")
     assert b"dashed: the bound, 0.5 %" in written[0][1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "threshold"), [("threshold", 0.3), ("per class", None), ("accuracy", None)]
+)
+def test_other_bounds_are_measured(made_up, kind, threshold):
+    bounds.model_and_rows.cache_clear()
+    bound = bounds.Bound(kind, "magic", 0.1, 700, threshold)
+    found = bounds.measure(bound, n_splits=2, n_trees=15)
+    bounds.model_and_rows.cache_clear()
+    assert len(found["splits"]) == 2
+    for split in found["splits"]:
+        for one in split.values():
+            assert len(one["figures"]) == 1 + (kind == "per class")
+            assert max(one["figures"]) < 0.25
+            assert 0.0 < one["trees"] <= 15.0
+    text = bounds.render([found])
+    assert "10.0 % allowed" in text
+    assert text.count("| MAGIC") == 1 + (kind == "per class")
+
+
+def test_every_bound_has_a_file_of_its_own():
+    slugs = [bound.slug for bound in bounds.BOUNDS]
+    assert len(set(slugs)) == len(slugs)
+
+
+def test_cpu_time_is_that_of_each_call():
+    def busy():
+        return sum(range(200_000))
+
+    nothing, something = imbalanced.cpu_microseconds((lambda: None, busy), 10)
+    assert nothing < something

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.compare import machine, runs
-from benchmarks.promise import tables
+from benchmarks.promise import bounds, tables
 from benchmarks.promise.cases import (
     APPROACHES,
     CASES,
@@ -52,6 +52,9 @@ def main(arguments: list[str] | None = None) -> None:
         and case.dataset in (options.datasets or NAMES)
     ]
     started = time.monotonic()
+    if options.bounds:
+        bounds.run(options.again, started + 60 * options.minutes)
+        return
     for case in wanted:
         path = RESULTS / f"{case.slug}.json"
         if path.exists() and not options.again:
@@ -144,6 +147,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--quick", action="store_true", help="one data set, two splits, small models")
+    add(
+        "--bounds",
+        action="store_true",
+        help="thresholds, bounds per class and on accuracy instead: see bounds.md",
+    )
     add("--again", action="store_true", help="also measure what has been measured")
     add(
         "--minutes",

@@ -376,7 +376,9 @@ def test_a_rare_class_of_sepsis_is_kept():
     rng = np.random.default_rng(0)
     order = rng.permutation(len(y))
     train, rest = order[:20_000], order[20_000:]
-    model = lightgbm.LGBMClassifier(300, verbose=-1, n_jobs=1, random_state=0)
+    model = lightgbm.LGBMClassifier(
+        n_estimators=300, verbose=-1, n_jobs=1, random_state=0
+    )
     model.fit(X[train], y[train])
     rows = rest[:60_000]
     full = model.predict(X[rows])

@@ -273,3 +273,63 @@ def test_a_report_needs_rows(work, tmp_path):
     assert done.exit_code != 0
     assert "report is about rows" in done.stderr
     assert not out.exists()
+
+
+# ------------------------------------------------------------------ other bounds
+
+
+def test_a_bound_for_each_class(accelerate, tmp_path):
+    each = ("--max-disagreement", "1=0.05", "--max-disagreement", "0=0.1")
+    done = accelerate(*each, "--json", "--report", tmp_path / "page.html")
+    assert done.exit_code == 0, done.output
+    promise = json.loads(done.stdout)["promise"]
+    fast = spinney.load(tmp_path / "fast.spinney")
+    if promise["kind"] != "never":  # else nothing was faster than all trees
+        assert [one["max_disagreement"] for one in promise["by_class"]] == [0.1, 0.05]
+        assert "puts into a class" in promise["words"]
+        assert "puts into a class" in (tmp_path / "page.html").read_text("utf-8")
+        assert fast.max_disagreement == {0: 0.1, 1: 0.05}
+
+
+def test_the_same_bound_for_each_class(accelerate):
+    done = accelerate("--max-disagreement", "0.1", "--per-class", "--json")
+    assert done.exit_code == 0, done.output
+    promise = json.loads(done.stdout)["promise"]
+    assert promise["kind"] == "never" or len(promise["by_class"]) == 2
+
+
+def test_a_bound_on_the_loss_of_accuracy(accelerate, tmp_path):
+    page = tmp_path / "page.txt"
+    done = accelerate("--max-accuracy-loss", "0.02", "--json", "--report", page)
+    assert done.exit_code == 0, done.output
+    promise = json.loads(done.stdout)["promise"]
+    if promise["kind"] != "never":
+        assert promise["accuracy"]["max_accuracy_loss"] == 0.02
+        assert "more of the answers are wrong" in promise["words"]
+        assert "2 % more errors allowed" in " ".join(page.read_text("utf-8").split())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--max-disagreement", "ill=0.1"), "'ill', which the model does not know"),
+        (("--max-disagreement", "1=0.1"), "has no bound for 0"),
+        (("--max-disagreement", "1=much"), "takes a number such as 0.001"),
+        (("--max-disagreement", "1=0.1", "--max-disagreement", "1=0.2"), "two bounds"),
+        (("--max-disagreement", "0.1", "--max-disagreement", "1=0.2"), "for all rows"),
+        (("--max-disagreement", "2"), "must be in [0, 1)"),
+        (("--max-accuracy-loss", "1.5"), "max_accuracy_loss must be in [0, 1)"),
+    ],
+)
+def test_bounds_that_are_none(accelerate, options, words):
+    done = accelerate(*options)
+    assert done.exit_code == 2
+    assert words in " ".join(done.stderr.split())
+
+
+def test_a_loss_of_accuracy_takes_labels(work, tmp_path):
+    given = ("accelerate", work / "model.joblib", work / "rows.csv", "--trust")
+    out = ("-o", tmp_path / "fast.spinney", "--max-accuracy-loss", "0.01")
+    done = run(*given, *out)
+    assert done.exit_code == 2
+    assert "pass --target" in " ".join(done.stderr.split())

@@ -22,12 +22,13 @@ Numbers = NDArray[np.float64]
 
 # With fewer rows than this times the inverse of the bound, rows that become right are
 # not counted: what they could offset is less than what it costs to know it.
-FEW = 8.0
+FEW = 20.0
 # The chance of passing that a rule may have, by its true loss in multiples of the
 # bound: 1 up to FIRST, then as of a normal distribution with deviation 1, down to LAST.
 FIRST, LAST, N_LEVELS = 0.5, 5.0, 40
-# What part of a chance is for the number of rows that change at all.
-PART_FOR_CHANGES = 0.1
+# What part of a chance is for a bound on the rows that become wrong alone, which is the
+# better one if few rows change, and for the number of rows that change at all.
+PART_FOR_HARM, PART_FOR_CHANGES = 0.4, 0.06
 # Stakes are fixed for rows that change of which this share becomes wrong.
 SHARE_HARMED = 0.53
 
@@ -111,7 +112,9 @@ class ExpectedLoss:
     The confidence bound is exact. The loss is ``p (2 q - 1)``, where p is the share of
     the rows whose answer changes between right and wrong, and q the share among these
     that become wrong. Both numbers are binomial, the second given the first, so the
-    product of two Clopper-Pearson bounds fails with the sum of their chances.
+    product of two Clopper-Pearson bounds fails with the sum of their chances. A third
+    one, on the share of the rows that become wrong, bounds the loss as well; the
+    smaller of the two fails with the sum of all three chances.
 
     Rows must be drawn independently.
     """
@@ -174,13 +177,15 @@ def net_loss_upper(n_harmed: int, n_changed: int, n_rows: int, chance: float) ->
     chance : float
         The probability with which the bound may fail, above 0 and below 1.
     """
-    for_changes = PART_FOR_CHANGES * chance
-    changed = clopper_pearson_upper(n_changed, n_rows, 1.0 - for_changes)
+    for_harm, for_changes = PART_FOR_HARM * chance, PART_FOR_CHANGES * chance
+    harmed = clopper_pearson_upper(n_harmed, n_rows, 1.0 - for_harm)
     if n_changed == 0:
-        return changed
-    among = 1.0 - (chance - for_changes)
-    harmed = clopper_pearson_upper(n_harmed, n_changed, among)
-    return changed * max(0.0, 2.0 * harmed - 1.0)
+        return harmed
+    changed = clopper_pearson_upper(n_changed, n_rows, 1.0 - for_changes)
+    among = clopper_pearson_upper(
+        n_harmed, n_changed, 1.0 - (chance - for_harm - for_changes)
+    )
+    return min(harmed, changed * max(0.0, 2.0 * among - 1.0))
 
 
 class ProvenLoss:

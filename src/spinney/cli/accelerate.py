@@ -18,6 +18,7 @@ from rich.markup import escape
 from rich.table import Table as TextTable
 
 from spinney.base.comparison import HEADINGS, HEADINGS_OF_CLASSES, Comparison
+from spinney.calibration.limits import plain
 from spinney.cli.console import (
     PROMISE_NOT_KEPT,
     Debug,
@@ -40,6 +41,8 @@ from spinney.cli.models import (
 )
 from spinney.cli.outputs import check_outputs, check_suffix
 from spinney.errors import InvalidArgumentError, SpinneyWarning
+from spinney.readers import read_model
+from spinney.readers.wrapped import parted
 
 REPORTS = (".html", ".md", ".txt", ".json")
 
@@ -73,13 +76,30 @@ def accelerate(
         str | None,
         typer.Option(
             help="Column that holds labels and is no feature, if it is there; for the "
-            "error in the report."
+            "error in the report, and for --max-accuracy-loss."
         ),
     ] = None,
     max_disagreement: Annotated[
-        float,
-        typer.Option(help="Share of new rows whose answer may change, on average."),
-    ] = 1e-3,
+        list[str] | None,
+        typer.Option(
+            help="Share of new rows whose answer may change, on average; 0.001 by "
+            "default. CLASS=SHARE, once for each class, for the rows that the model "
+            "puts into it.",
+            metavar="SHARE",
+            show_default=False,
+        ),
+    ] = None,
+    per_class: Annotated[
+        bool,
+        typer.Option("--per-class", help="Let the share hold for each class."),
+    ] = False,
+    max_accuracy_loss: Annotated[
+        float | None,
+        typer.Option(
+            help="How much more may be answered wrongly, instead of how much may "
+            "change; needs labels, see --target."
+        ),
+    ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -134,6 +154,12 @@ def accelerate(
             _write_all_trees(trained, threshold, method, n_jobs, out, as_json, console)
             return
         part = table_for(trained, data, target, needs_target=False).whole()
+        settings: dict[str, Any] = {"per_class": per_class}
+        if max_disagreement:
+            settings["max_disagreement"] = bounds_of(max_disagreement, trained)
+        if max_accuracy_loss is not None:
+            settings["max_accuracy_loss"] = max_accuracy_loss
+            settings["y"] = _needed_labels(part.labels)
 
         import spinney
 
@@ -145,7 +171,7 @@ def accelerate(
             fast = spinney.accelerate(
                 trained,
                 part.rows,
-                max_disagreement=max_disagreement,
+                **settings,
                 decision_threshold=threshold,
                 confidence=confidence,
                 method=method.value,
@@ -207,6 +233,74 @@ def _write_all_trees(
         typer.echo(json.dumps(document))
     console.print(f"All {fast.n_trees_:,} trees are evaluated: {words}.")
     tell_written(console, out)
+
+
+def bounds_of(given: list[str], model: Any) -> float | dict[Any, float]:
+    """Return a bound, or one for each class, from the words of the command line.
+
+    Parameters
+    ----------
+    given : list of str
+        One number, or ``CLASS=NUMBER`` several times.
+    model : model
+        Whose classes are meant.
+    """
+    if len(given) == 1 and "=" not in given[0]:
+        return _share(given[0])
+    labels = {str(plain(label)): plain(label) for label in _classes_of(model)}
+    bounds: dict[Any, float] = {}
+    for word in given:
+        # A class may have the sign in its name; a number has not.
+        name, sign, share = word.rpartition("=")
+        if not sign:
+            msg = (
+                f"--max-disagreement {word} is for all rows, and there are others for "
+                "classes. Pass one number, or CLASS=SHARE for each class."
+            )
+            raise InvalidArgumentError(msg)
+        label = labels.get(name, name)
+        if label in bounds:
+            msg = f"--max-disagreement has two bounds for class {name!r}. Pass one."
+            raise InvalidArgumentError(msg)
+        bounds[label] = _share(share)
+    return bounds
+
+
+def _share(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError as error:
+        msg = (
+            f"--max-disagreement takes a number such as 0.001, or CLASS=0.001, got "
+            f"{word!r}."
+        )
+        raise InvalidArgumentError(msg) from error
+
+
+def _classes_of(model: Any) -> Any:
+    """Return the classes of a model, however it was loaded."""
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        classes = read_model(parted(model).ensemble).classes_
+    return () if classes is None else classes
+
+
+def _needed_labels(labels: NDArray[Any] | None) -> NDArray[Any]:
+    """Return the labels of all rows, or say what is missing."""
+    if labels is None:
+        msg = (
+            "--max-accuracy-loss is about errors against the truth: pass --target, the "
+            "column that holds the labels."
+        )
+        raise InvalidArgumentError(msg)
+    missing = int(np.count_nonzero(without_label(labels)))
+    if missing:
+        msg = (
+            f"{missing:,} of {len(labels):,} rows have no label, and "
+            "--max-accuracy-loss takes one for each. Leave out rows without one."
+        )
+        raise InvalidArgumentError(msg)
+    return labels
 
 
 def _known_labels(labels: NDArray[Any] | None) -> NDArray[Any] | None:
