@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +18,14 @@ from spinney.export.c_text import (
 from spinney.export.early_sums import EarlySums
 from spinney.export.layout import Layout
 from spinney.export.values import add_values
-from spinney.runtime.exit_kinds import BETWEEN, BY_BIN, BY_COUNT, BY_MARGIN
+from spinney.runtime.count_tables import n_ranks
+from spinney.runtime.exit_kinds import (
+    BETWEEN,
+    BY_ALL_COUNTS,
+    BY_BIN,
+    BY_COUNT,
+    BY_MARGIN,
+)
 
 COUNTED = """
 int P_predict_counted(const $row *row, int *n_evaluated) {
@@ -102,6 +111,20 @@ LEAVES_BY_MARGIN = """    return total[best] - total[second] > $margin ? (int)be
 """
 LEAVES_BY_LEAD = """    const size_t row = P_limit_first[k];
     return total[second] <= P_limit[row + (size_t)total[best]] ? (int)best : -1;
+"""
+LEAVES_BY_ALL_COUNTS = """    uint32_t v, j, cast = 0, rank = 0, term;
+    unsigned answer;
+    for (v = 0; v + 1 < $n; v++) {
+        cast += (uint32_t)total[v];
+        term = cast;
+        for (j = 1; j <= v; j++) {
+            term = term * (cast + j) / (j + 1);
+        }
+        rank += term;
+    }
+    answer = (unsigned)P_answer[P_answer_first[k] + (size_t)(rank / 2)];
+    answer = (rank % 2 ? answer >> 4 : answer) & 15u;
+    return answer == 15u ? -1 : (int)answer;
 """
 LEAVES_BY_BIN = """    const double number = total / $width;
     double floor_of, ahead, deviation, sure;
@@ -297,6 +320,8 @@ class EarlyExit:
             )
         elif sums.kind == BY_COUNT:
             body = self._by_count()
+        elif sums.kind == BY_ALL_COUNTS:
+            body = self._by_all_counts()
         else:
             body = fill(BEST_TWO, n=sums.n_sums)
             if sums.kind == BY_MARGIN:
@@ -322,7 +347,7 @@ class EarlyExit:
         self.tables.add(name, bounds, kind)
         return f"{name}[k]"
 
-    def _add_first(self, name: str, parts: list[NDArray[np.int32]]) -> None:
+    def _add_first(self, name: str, parts: list[NDArray[Any]]) -> None:
         ends = np.cumsum([0, *map(len, parts)])[:-1]
         self.tables.add(name, ends, unsigned_type(max(int(ends[-1]), 256)))
 
@@ -357,6 +382,19 @@ class EarlyExit:
         self.tables.add("P_answer", np.concatenate(parts), kind, "class plus one")
         self._add_first("P_answer_first", parts)
         return LEAVES_BY_COUNT
+
+    def _by_all_counts(self) -> str:
+        """Return the lines for tables by the votes of all classes: two in a byte."""
+        sums = self.sums
+        parts = [
+            row.astype("<i4").view(np.int8)[: -(-n_ranks(end, sums.n_sums) // 2)]
+            for row, end in zip(sums.table, sums.exit_points.tolist(), strict=True)
+        ]
+        kind = "int8_t"  # bytes that are not kept apart in flash
+        joined = np.concatenate(parts).astype(np.int64)
+        self.tables.add("P_answer", joined, kind, "two classes of four bits, 15: stay")
+        self._add_first("P_answer_first", parts)
+        return fill(LEAVES_BY_ALL_COUNTS, n=sums.n_sums)
 
     def _by_bin(self, value: str, load: str) -> str:
         sums, bins = self.sums, self.sums.bins

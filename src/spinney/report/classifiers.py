@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.exit_kinds import BETWEEN, BY_COUNT, BY_LEAD, BY_MARGIN, DROPPING
+from spinney.runtime.count_tables import counts_of_ranks, unpacked
+from spinney.runtime.exit_kinds import (
+    BETWEEN,
+    BY_ALL_COUNTS,
+    BY_COUNT,
+    BY_LEAD,
+    BY_MARGIN,
+    DROPPING,
+)
+from spinney.runtime.exit_rule import ExitRule
 
 
 @dataclass(frozen=True)
@@ -78,11 +87,26 @@ def thresholds(classifier: Any) -> Thresholds | None:
         return Thresholds("score", exit_points, lower=lower, upper=upper)
     if rule.kind == BY_MARGIN:
         return Thresholds("lead", exit_points, margin=rule.bounds[0])
+    if rule.kind == BY_ALL_COUNTS:
+        margin = _least_leads(rule, len(classifier.classes_))
+        return Thresholds("lead in votes", exit_points, margin=margin)
     assert rule.kind == BY_LEAD
     # By how much the leader must be ahead depends on its votes; the least of it.
     possible = (table >= 0) & (counts <= exit_points[:, None])
     ahead = np.where(possible, counts - np.minimum(table, counts), np.inf)
     return Thresholds("lead in votes", exit_points, margin=ahead.min(axis=1))
+
+
+def _least_leads(rule: ExitRule, n_classes: int) -> NDArray[np.float64]:
+    """Return the least lead with which rows leave, at each exit point."""
+    margin = np.full(len(rule.exit_points), np.inf)
+    for k, point in enumerate(rule.exit_points.tolist()):
+        counts = counts_of_ranks(point, n_classes)
+        leaves = unpacked(rule.table[k], np.arange(len(counts))) >= 0
+        if leaves.any():
+            ordered = np.sort(counts[leaves], axis=1)
+            margin[k] = (ordered[:, -1] - ordered[:, -2]).min()
+    return margin
 
 
 def feature_costs(classifier: Any) -> tuple[NDArray[np.float64], float]:

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from spinney.base.parameters import check_choice, check_min_votes, check_n_voters
 from spinney.calibration.bounds import check_max_disagreement
+from spinney.errors import InvalidArgumentError
+from spinney.sequential.class_strategy import ClassStoppingStrategy, class_strategy
 from spinney.sequential.compact import (
     CompactStrategy,
     certain_strategy,
@@ -42,7 +44,7 @@ def optimal_strategy(
     min_votes: int = 1,
     round: str = "randomise",
     stop_steps: ArrayLike | None = None,
-) -> StoppingStrategy:
+) -> StoppingStrategy | ClassStoppingStrategy:
     """Return the strategy that needs the fewest votes for a bound on disagreement.
 
     Voters are asked in random order until the strategy says stop; the majority so far,
@@ -64,9 +66,11 @@ def optimal_strategy(
         - ``"minimax"``: least votes for the worst number of positive voters, bound as
           before; among the strategies within a billionth of the best, one with the
           least mean votes.
-    votes : array-like of shape (n_voters + 1,), optional
+    votes : array-like of shape (n_voters + 1,) or (n_rows, n_classes), optional
         Counts or frequencies of 0, 1, ..., `n_voters` positive votes, not negative.
-        None takes all numbers as equally likely.
+        None takes all numbers as equally likely. For three or four classes: full votes
+        as counts per class, one row each, that add up to `n_voters`; or a tuple of such
+        a table and weights of its rows. For ``"minimean"`` only.
     min_votes : int, default=1
         Votes to be cast in any case, up to `n_voters`. With 0 a decision may be taken
         without any vote.
@@ -81,7 +85,7 @@ def optimal_strategy(
 
     Returns
     -------
-    strategy : StoppingStrategy
+    strategy : StoppingStrategy or ClassStoppingStrategy
         The strategy, with its value, the proven disagreement, and a proven lower bound
         on the value of any other that decides with the majority of the votes cast.
 
@@ -126,6 +130,14 @@ def optimal_strategy(
     >>> round(strategy.proven_disagreement, 9)
     0.05
     """
+    if isinstance(votes, tuple) and len(votes) == 2 and np.ndim(votes[0]) == 2:
+        by_class = True
+    else:
+        by_class = votes is not None and np.ndim(votes) == 2
+    if by_class:
+        return _of_several_classes(
+            n_voters, max_disagreement, objective, votes, min_votes, round, stop_steps
+        )
     return find_strategy(
         n_voters,
         max_disagreement,
@@ -135,6 +147,31 @@ def optimal_strategy(
         round=round,
         stop_steps=stop_steps,
     )
+
+
+def _of_several_classes(
+    n_voters: int,
+    max_disagreement: float,
+    objective: str,
+    votes: Any,
+    min_votes: int,
+    round: str,
+    stop_steps: ArrayLike | None,
+) -> ClassStoppingStrategy:
+    """Check the arguments for counts of several classes, and solve."""
+    n_voters = check_n_voters(n_voters)
+    bound = check_max_disagreement(max_disagreement)
+    check_choice("objective", objective, OBJECTIVES)
+    check_choice("round", round, ROUNDINGS)
+    if objective != "minimean":
+        msg = (
+            f"objective={objective!r} is for two classes; counts of several classes "
+            "have 'minimean' only."
+        )
+        raise InvalidArgumentError(msg)
+    may_stop = check_stop_steps(stop_steps, n_voters)
+    may_stop[: check_min_votes(min_votes, n_voters)] = False
+    return class_strategy(n_voters, bound, votes, may_stop, round == "randomise")
 
 
 def find_strategy(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from spinney.calibration.fitted_rule import FittedRule
 from spinney.runtime.exit_rule import ExitRule
-from spinney.sequential.optimal import optimal_strategy
+from spinney.sequential.optimal import find_strategy
 from spinney.sequential.several_classes import lead_strategy, margin_strategy
 from spinney.sequential.soft import soft_solver
 from spinney.sequential.strategy import StoppingStrategy
@@ -116,7 +116,7 @@ class HardVotesOfTwo(Problem):
         if level == 0.0:
             # Never is never: also for numbers of votes that no calibration row has.
             weights = np.maximum(weights, np.finfo(np.float64).tiny * weights.max())
-        strategy = optimal_strategy(
+        strategy = find_strategy(
             self.n_voters,
             level,
             objective=self.objective,

@@ -1,6 +1,7 @@
 """Early stopping for any number of classes, voters in random order.
 
-With more than two classes there are too many states for the exact theory. The rules
+With many classes there are too many states for the exact theory, in `full_counts`,
+and few rows tell nothing about most of them. The rules
 here look at the two classes in front only: at the votes of the leader and of the
 runner-up, or, where scores are added up, at the margin between the two. Every
 calibration row is walked through in many random orders, and the backward recursion of
