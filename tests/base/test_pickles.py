@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import pickle
 
 import numpy as np
@@ -71,7 +72,7 @@ def test_a_classifier_that_trains_its_own_model_can_be_trained_again(rows):
 def test_what_no_file_holds_is_pickled_all_the_same(rows):
     X, y = rows
     steps = make_pipeline(
-        FunctionTransformer(np.sqrt), RandomForestClassifier(10, random_state=0)
+        FunctionTransformer(operator.neg), RandomForestClassifier(10, random_state=0)
     ).fit(np.abs(X[:500]), y[:500])
     fitted = made(spinney.AllTreesClassifier, FrozenEstimator(steps), np.abs(X[500:]))
     with pytest.raises(TypeError):
