@@ -9,14 +9,10 @@ import pytest
 from scipy.stats import multinomial
 
 from spinney.calibration.accuracy_loss import (
-    FEW,
-    ExpectedHarm,
     ExpectedLoss,
     ProvenLoss,
     accuracy_test,
     changes_of_accuracy,
-    expected_levels,
-    net_loss_upper,
 )
 from spinney.calibration.bounds import clopper_pearson_upper
 from spinney.calibration.ladder import boldest_kept
@@ -72,30 +68,6 @@ def test_changes_are_counted():
     assert changes_of_accuracy(np.array([0]), np.array([2]), np.array([1])) == (0, 0)
 
 
-@pytest.mark.parametrize("bound", [0.001, 0.02, 0.2, 0.5, 0.9])
-def test_the_chances_to_pass_add_up_to_the_bound(bound):
-    levels, chances = expected_levels(bound)
-    widths = np.diff(np.append(levels, 1.0))
-    assert levels[0] + np.dot(chances, widths) == pytest.approx(bound, rel=1e-6)
-    assert levels[0] + np.dot(chances, widths) <= bound
-    assert np.all(np.diff(chances) < 0.0)
-
-
-@pytest.mark.parametrize("changed", [(0.3, 0.1), (0.1, 0.1), (0.6, 0.3), (0.05, 0.0)])
-@pytest.mark.parametrize("chance", [0.4, 0.1, 0.01])
-def test_the_upper_bound_on_a_net_loss_fails_as_rarely_as_it_says(changed, chance):
-    harmed, helped = changed
-    n_rows, fails = 40, 0.0
-    for a, b in itertools.product(range(n_rows + 1), repeat=2):
-        if a + b > n_rows:
-            continue
-        bound = net_loss_upper(a, a + b, n_rows, chance)
-        if bound < harmed - helped:
-            p = [harmed, helped, 1.0 - harmed - helped]
-            fails += multinomial.pmf([a, b, n_rows - a - b], n_rows, p)
-    assert fails <= chance
-
-
 @pytest.mark.parametrize("n_rows", [40, 55])
 def test_the_expected_loss_of_a_ladder_keeps_its_bound(n_rows):
     bound = 0.2
@@ -113,18 +85,6 @@ def test_the_expected_loss_of_a_ladder_keeps_its_bound(n_rows):
         reached *= chance
         expected += loss * reached * (1.0 - following)
     assert 0.0 < expected <= bound
-
-
-def test_a_few_rows_count_harm_alone():
-    full, true, early = answers(100, 4, 50)
-    assert isinstance(accuracy_test(full, true, 0.05, None), ExpectedHarm)
-    assert accuracy_test(full, true, 0.05, None).passes(early)
-    assert not accuracy_test(full, true, 0.04, None).passes(early)
-    # A row that was harmed before counts on.
-    test = accuracy_test(full, true, 0.05, None)
-    assert test.passes(early)
-    assert not test.passes(np.roll(early, 5))
-    assert isinstance(accuracy_test(full, true, FEW / 100, None), ExpectedLoss)
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
@@ -152,7 +112,7 @@ def test_rows_that_become_right_make_up_for_others():
             n_changed += 1
         kept[confidence] = n_changed
     # Bounds on the disagreement allow 19 rows in all, and 12.
-    assert kept[None] >= 100
+    assert kept[None] >= 80
     assert kept[0.95] >= 25
     assert clopper_pearson_upper(12, n_rows, 0.95) <= bound
 

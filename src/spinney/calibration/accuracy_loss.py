@@ -11,26 +11,13 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import ndtr
-
-from spinney.calibration.bounds import clopper_pearson_upper
-from spinney.calibration.risk_control import n_allowed
 
 Codes = NDArray[np.intp]
-Numbers = NDArray[np.float64]
 
-# With fewer rows than this times the inverse of the bound, rows that become right are
-# not counted: what they could offset is less than what it costs to know it.
-FEW = 20.0
-# The chance of passing that a rule may have, by its true loss in multiples of the
-# bound: 1 up to FIRST, then as of a normal distribution with deviation 1, down to LAST.
-FIRST, LAST, N_LEVELS = 0.5, 5.0, 40
-# What part of a chance is for a bound on the rows that become wrong alone, which is the
-# better one if few rows change, and for the number of rows that change at all.
-PART_FOR_HARM, PART_FOR_CHANGES = 0.4, 0.06
 # Stakes are fixed for rows that change of which this share becomes wrong.
 SHARE_HARMED = 0.53
+# Levels below zero by no more than this are zero.
+ROUNDING = 1e-12
 
 
 def changes_of_accuracy(full: Codes, true: Codes, answers: Codes) -> tuple[int, int]:
@@ -47,7 +34,7 @@ def changes_of_accuracy(full: Codes, true: Codes, answers: Codes) -> tuple[int, 
 
 def accuracy_test(
     full: Codes, true: Codes, bound: float, confidence: float | None
-) -> ExpectedLoss | ExpectedHarm | ProvenLoss:
+) -> ExpectedLoss | ProvenLoss:
     """Return the test of a bound on the loss of accuracy.
 
     Parameters
@@ -62,29 +49,7 @@ def accuracy_test(
     """
     if confidence is not None:
         return ProvenLoss(full, true, bound, confidence)
-    if len(full) * bound < FEW:
-        return ExpectedHarm(full, true, bound)
     return ExpectedLoss(full, true, bound)
-
-
-class ExpectedHarm:
-    """Risk control of right answers that become wrong; the others are not counted.
-
-    Parameters
-    ----------
-    full, true, bound
-        As in `accuracy_test`.
-    """
-
-    def __init__(self, full: Codes, true: Codes, bound: float) -> None:
-        self._right, self._true = full == true, true
-        self._allowed = n_allowed(len(full), bound)
-        self._harmed = np.zeros(len(full), dtype=np.bool_)
-
-    def passes(self, answers: Codes) -> bool:
-        """Return whether few enough rows become wrong, with this rule or before."""
-        self._harmed |= self._right & (answers != self._true)
-        return int(np.count_nonzero(self._harmed)) <= self._allowed
 
 
 class ExpectedLoss:
@@ -104,88 +69,33 @@ class ExpectedLoss:
 
     .. math:: E[R_J] \\le \\int_0^1 P(R_J > r) dr \\le \\int_0^1 \\pi(r) dr,
 
-    where :math:`\\pi(r)` bounds the chance of a rule with a loss above r to pass. The
-    test is made so that this integral is the bound: for each of some levels, a
-    rule passes only if an upper confidence bound on its loss, which fails with a
-    probability of at most u, is at most r. Then :math:`\\pi(r) \\le u` from there on.
+    where :math:`\\pi(r)` bounds the chance of a rule with a loss above r to pass.
 
-    The confidence bound is exact. The loss is ``p (2 q - 1)``, where p is the share of
-    the rows whose answer changes between right and wrong, and q the share among these
-    that become wrong. Both numbers are binomial, the second given the first, so the
-    product of two Clopper-Pearson bounds fails with the sum of their chances. A third
-    one, on the share of the rows that become wrong, bounds the loss as well; the
-    smaller of the two fails with the sum of all three chances.
+    The test is a bet as in `ProvenLoss`, against a loss above a level a little below
+    the bound, and passed by a fortune of at least 1. With a stake s on each of n rows,
+    the fortune of a rule with loss r above the level has a mean of
+    ``(1 + s (level - r)) ** n``, at most ``exp(-n s (r - level))``, and comes to 1 with
+    no larger probability. The integral is then at most ``level + 1 / (n s)``, which is
+    the bound if the level is the bound less ``1 / (n s)``.
 
-    Rows must be drawn independently.
+    Rows must be drawn independently. As many as for risk control are enough.
     """
 
     def __init__(self, full: Codes, true: Codes, bound: float) -> None:
         self._full, self._true = full, true
-        levels, self._chances = expected_levels(bound)
-        self._levels = levels
+        # With a level below the bound by 1 / (n s), a fortune of 1 is worth what a
+        # fortune of e would be at the bound, up to second order.
+        self._stake = best_stake(len(full), bound, 1.0)
+        spread = len(full) * self._stake
+        self._level = bound - 1.0 / spread if spread else -1.0
 
     def passes(self, answers: Codes) -> bool:
-        """Return whether all confidence bounds are below their levels."""
-        n_harmed, n_helped = changes_of_accuracy(self._full, self._true, answers)
-        n_changed = n_harmed + n_helped
-        return all(
-            net_loss_upper(n_harmed, n_changed, len(self._full), chance) <= level
-            for level, chance in zip(self._levels, self._chances, strict=True)
-        )
-
-
-@cache
-def expected_levels(bound: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return levels of the loss, and the chances to pass above them.
-
-    Parameters
-    ----------
-    bound : float
-        What the integral of the chances over the loss, from 0 to 1, comes to at most;
-        below the first level the chance is 1.
-
-    Returns
-    -------
-    levels, chances : tuple of float
-        From each level to the next, the chance is at most the one beside it.
-    """
-
-    def chances(shift: float, at: Numbers) -> Numbers:
-        return np.asarray(ndtr(shift - at))
-
-    multiples = np.linspace(FIRST, LAST, N_LEVELS)
-    ends = np.append(multiples, 1.0 / bound)
-
-    def integral(shift: float) -> float:
-        return FIRST + float(chances(shift, multiples) @ np.diff(ends))
-
-    # Near 1/2 and above, bounds leave no room beyond the last level.
-    if ends[-1] <= LAST:
-        keep = multiples < ends[-1]
-        multiples, ends = multiples[keep], np.append(multiples[keep], ends[-1])
-    shift = float(brentq(lambda s: integral(s) - (1.0 - 1e-9), -40.0, 40.0))
-    return tuple((bound * multiples).tolist()), tuple(chances(shift, multiples))
-
-
-def net_loss_upper(n_harmed: int, n_changed: int, n_rows: int, chance: float) -> float:
-    """Return an upper confidence bound on the share harmed less the share helped.
-
-    Parameters
-    ----------
-    n_harmed, n_changed, n_rows : int
-        Rows that become wrong; rows that become wrong or right; all rows.
-    chance : float
-        The probability with which the bound may fail, above 0 and below 1.
-    """
-    for_harm, for_changes = PART_FOR_HARM * chance, PART_FOR_CHANGES * chance
-    harmed = clopper_pearson_upper(n_harmed, n_rows, 1.0 - for_harm)
-    if n_changed == 0:
-        return harmed
-    changed = clopper_pearson_upper(n_changed, n_rows, 1.0 - for_changes)
-    among = clopper_pearson_upper(
-        n_harmed, n_changed, 1.0 - (chance - for_harm - for_changes)
-    )
-    return min(harmed, changed * max(0.0, 2.0 * among - 1.0))
+        """Return whether the fortune is at least what it was."""
+        if self._level < -ROUNDING:
+            return False  # too few rows
+        counts = changes_of_accuracy(self._full, self._true, answers)
+        level = max(self._level, 0.0)
+        return log_fortune(*counts, len(self._full), level, self._stake) >= 0.0
 
 
 class ProvenLoss:
