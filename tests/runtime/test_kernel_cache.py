@@ -102,6 +102,14 @@ def test_sources_are_those_of_kernels_and_of_all_that_they_import(package):
     assert sorted(kernel_sources()) == KERNELS_AND_WHAT_THEY_IMPORT
 
 
+def test_only_what_kernels_import_is_in_the_key():
+    """Else every change anywhere would compile everything again."""
+    sources = kernel_sources()
+    assert "runtime/simd.py" in sources
+    for name in ("runtime/__init__.py", "runtime/engine.py", "forest/forest.py"):
+        assert name not in sources
+
+
 @pytest.mark.parametrize("name", KERNELS_AND_WHAT_THEY_IMPORT)
 def test_a_change_of_any_source_changes_the_key(package, name):
     before = digest_now()

@@ -179,8 +179,8 @@ def read_catboost_document(document: dict[str, Any]) -> Forest:
     UnsupportedModelError
         If the document is damaged, or the model in it cannot be read exactly.
     """
-    refuse_unknown_members(document)
     info = part(document, "model_info", dict, "the document")
+    refuse_unknown_members(document)
     loss = _loss(info)
     columns = read_columns(part(document, "features_info", dict, "the document"))
     try:

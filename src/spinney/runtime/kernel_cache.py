@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from spinney.runtime import compile_notice
+import spinney.runtime.compile_notice as compile_notice
 from spinney.runtime.compiler import (
     CompileResult,
     FunctionCache,

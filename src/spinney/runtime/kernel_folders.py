@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from spinney.runtime import kernel_sources
+import spinney.runtime.kernel_sources as kernel_sources
 from spinney.runtime.kernel_sources import source_digest
 
 # Folders of other versions that stay, the last used ones: to go back and forth between
