@@ -150,7 +150,7 @@ def test_short_table_goes_between_the_marks_and_nowhere_else(result, tmp_path, c
     assert text.startswith(f"before\n{tables.BEGIN}\n")
     assert text.endswith(f"{tables.END}\nafter\n")
     assert "old" not in text
-    line = r"8.1 % | 0.08 % | 20.0 | 4.00 (Rough\*) | **1.00** | 20.0 | 4.00"
+    line = r"20.0 | 4.00 (Rough\*) | **3.00** | 6.67 | **1.00** | 20.0 | 8.1 % | 0.08 %"
     assert f"| Covertype: a forest | {line} |" in text
 
     readme.write_text("no marks")
