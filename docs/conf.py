@@ -37,7 +37,7 @@ include_patterns = [
     "benchmarks/early/README.md",
     "benchmarks/accelerate/README.md",
     "benchmarks/export/README.md",
-    "benchmarks/promise/README.md",
+    "benchmarks/promise/*.md",
     "benchmarks/papers/*.md",
     "CHANGELOG.md",
 ]
