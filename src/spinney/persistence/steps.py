@@ -6,7 +6,8 @@ models (voting, stacking, calibration), with what is linear inside them.
 A step is stored as the name of its class, one of those in `CLASSES`, and what fitting
 has left on it: numbers, texts, arrays, lists of these, and other steps. Nothing else is
 stored and nothing else is made: loading runs no code but that of these classes. The
-loaded step *is* one of scikit-learn, so it transforms rows to the same last bit.
+loaded step *is* one of scikit-learn, so it transforms rows to the same last bit. What
+is not known here is refused, or carried by skops on request (see `carried`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from spinney.errors import FormatError, SpinneyWarning
+from spinney.persistence.carried import carried, from_carried, is_carrying, type_name
 from spinney.persistence.container import CODES, Arrays, parse_json
 from spinney.persistence.fields import refuse_leftovers
 from spinney.persistence.kinds import put_together, taken_apart
@@ -196,11 +198,11 @@ def _refuse(value: Any) -> TypeError:
     kinds = ", ".join(sorted(MODULE_OF))
     shown = reprlib.repr(value)
     msg = (
-        f"The steps before the model hold {shown}, of type {type(value).__module__}."
-        f"{type(value).__qualname__}, which cannot be saved without pickle.\n"
-        f"Hint: steps of these kinds can: {kinds}. Or keep the steps beside the file, "
-        "and fit the classifier on the last step and on rows that they have "
-        "transformed."
+        f"The steps before the model hold {shown}, of type {type_name(value)}, which "
+        f"cannot be saved without pickle.\nHint: steps of these kinds can: {kinds}. "
+        'Or let skops carry the others: spinney.save(..., unknown_steps="skops"). Or '
+        "keep the steps beside the file, and fit the classifier on the last step and "
+        "on rows that they have transformed."
     )
     return TypeError(msg)
 
@@ -212,6 +214,7 @@ class _Writer:
         self._name = name
         self._numbers: dict[int, int] = {}  # of our own objects, by identity
         self._n_arrays = 0
+        self._n_carried = 0
         self.arrays: Arrays = {}
 
     def encoded(self, value: Any) -> Any:
@@ -238,7 +241,7 @@ class _Writer:
         if isinstance(value, np.ndarray):
             return self._array(value)
         if isinstance(value, (type, np.dtype)):
-            return {"type": self._type(value)}
+            return self._type(value)
         if isinstance(value, np.ufunc) and value.__name__ in FUNCTIONS:
             return {"function": value.__name__}
         if hasattr(value, "__spinney_save__"):
@@ -261,26 +264,35 @@ class _Writer:
             kind = "object" if array.dtype.kind == "O" else array.dtype.str[1:]
             return {"objects": [kind, list(array.shape), values]}
         if array.dtype.newbyteorder("<") not in CODES:
-            raise _refuse(array)
+            return self._unknown(array)
         number = self._n_arrays
         self._n_arrays += 1
         self.arrays[f"{self._name}_{number}"] = np.ascontiguousarray(array)
         return {"array": number}
 
-    def _type(self, value: Any) -> str:
+    def _type(self, value: Any) -> Any:
         try:
             name = np.dtype(value).name
         except TypeError:
-            raise _refuse(value) from None
+            return self._unknown(value)
         if name not in TYPES and TEXT_TYPE.fullmatch(name) is None:
+            return self._unknown(value)
+        return {"type": f"dtype {name}" if isinstance(value, np.dtype) else name}
+
+    def _unknown(self, value: Any) -> Any:
+        """Let skops carry a value, if that was asked for; return its number."""
+        if not is_carrying():
             raise _refuse(value)
-        return f"dtype {name}" if isinstance(value, np.dtype) else name
+        number = self._n_carried
+        self._n_carried += 1
+        self.arrays[f"{self._name}_skops{number}"] = carried(value)
+        return {"skops": number}
 
     def _estimator(self, value: Any) -> Any:
         name = type(value).__name__
         module = MODULE_OF.get(name)
         if module is None or type(value) is not getattr(import_module(module), name):
-            raise _refuse(value)
+            return self._unknown(value)
         state = dict(vars(value))
         if name == "ColumnTransformer" and "transformers_" in state:
             # What it was told before fitting may hold functions that choose columns;
@@ -351,15 +363,21 @@ class _Reader:
         )
         return slice(start, stop, step)
 
-    def _make_array(self, content: Any, depth: int) -> np.ndarray:
-        if type(content) is not int:
-            msg = f"the number of an array must be an integer, got {content!r:.40}"
+    def _taken(self, beginning: str, number: Any) -> np.ndarray:
+        if type(number) is not int:
+            msg = f"the number of an array must be an integer, got {number!r:.40}"
             raise FormatError(msg)
-        key = f"{self._name}_{content}"
+        key = f"{beginning}{number}"
         if key not in self._arrays:
             msg = f"the array {key!r} is missing, or used twice"
             raise FormatError(msg)
-        array = self._arrays.pop(key)
+        return self._arrays.pop(key)
+
+    def _make_skops(self, content: Any, depth: int) -> Any:
+        return from_carried(self._taken(f"{self._name}_skops", content))
+
+    def _make_array(self, content: Any, depth: int) -> np.ndarray:
+        array = self._taken(f"{self._name}_", content)
         # A copy that may be written to, as the steps of scikit-learn expect.
         return array.astype(array.dtype.newbyteorder("="))
 

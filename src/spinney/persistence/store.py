@@ -5,33 +5,48 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from spinney.errors import FormatError, InvalidForestError
 from spinney.persistence.atomic_write import write_atomically
+from spinney.persistence.carried import (
+    carrying,
+    check_trusted,
+    refuse_untrusted,
+    trusting,
+)
 from spinney.persistence.container import Bytes, Contents, decode, encode
 from spinney.persistence.fields import refuse_leftovers
 from spinney.persistence.kinds import KINDS, put_together, taken_apart
 
 
-def save(obj: Any, path: str | os.PathLike[str]) -> None:
+def save(
+    obj: Any, path: str | os.PathLike[str], *, unknown_steps: str = "refuse"
+) -> None:
     """Save an object to a file that :func:`load` reads.
 
     The file is a safetensors file: arrays and settings, no code. The same object
-    gives the same bytes.
+    gives the same bytes, unless skops carries a part of it.
 
     Parameters
     ----------
     obj : Forest, or fitted classifier or regressor of spinney
         What to save. Of a pipeline the steps before the model are saved, too, if they
         are of the usual kinds (scalers, imputers, encoders, selections of columns).
-        Other steps, and ensembles of other things than trees, are refused.
+        For other steps see `unknown_steps`; ensembles of other things than trees are
+        refused.
     path : str or path
         Where. A file that is already there is replaced in one step: after a crash it
         is either the old one or the new one, whole, and forests loaded from the old
         one stay as they are. It keeps its permissions. A symbolic link stays a link.
+    unknown_steps : {"refuse", "skops"}, default="refuse"
+        What to do with steps of a pipeline, or functions and other values inside them,
+        that are of no kind known here. ``"skops"`` stores them in the file in skops'
+        format (this takes the extra ``skops``); `load` then needs `trusted`, a list of
+        their types. Each is loaded once to see that it can be.
 
     Raises
     ------
@@ -61,7 +76,9 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     True
     """
     name = _path_text(path)
-    write_atomically(name, encode(Contents(*taken_apart(obj))))
+    with carrying(unknown_steps):
+        contents = Contents(*taken_apart(obj))
+    write_atomically(name, encode(contents))
 
 
 def to_bytes(obj: Any) -> bytes:
@@ -80,7 +97,9 @@ def to_bytes(obj: Any) -> bytes:
     return b"".join(encode(Contents(*taken_apart(obj))))
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(
+    path: str | os.PathLike[str], *, trusted: Collection[str] | None = None
+) -> Any:
     """Load an object that :func:`save` has saved.
 
     No code from the file is run, and nothing in it is trusted: all of it is checked,
@@ -90,6 +109,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     ----------
     path : str or path
         The file.
+    trusted : list of str, optional
+        Full names of the types that may be loaded for steps that skops carries (see
+        `save`), beside those that skops itself knows to be safe, such as the other
+        estimators of scikit-learn. Loading runs the code of these types, which must be
+        importable. Without it, a file with such steps is refused, and the error lists
+        what to pass. It has no effect on other files.
 
     Returns
     -------
@@ -100,7 +125,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     FormatError
-        If the file is damaged, forged, of a newer format, or not one of spinney's.
+        If the file is damaged, forged, of a newer format, or not one of spinney's; or
+        if skops carries steps in it whose types are not trusted.
+    ImportError
+        If skops carries steps in the file, and is missing or older than 0.12.
 
     Notes
     -----
@@ -115,7 +143,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     save : The way there.
     """
     name = _path_text(path)
-    return _object_in(_mapped(name), repr(name))
+    check_trusted(trusted)
+    return _object_in(_mapped(name), repr(name), trusted)
 
 
 def from_bytes(content: bytes, name: str = "the model") -> Any:
@@ -137,7 +166,7 @@ def from_bytes(content: bytes, name: str = "the model") -> Any:
     return _object_in(np.frombuffer(content, dtype=np.uint8), name)
 
 
-def _object_in(data: Bytes, name: str) -> Any:
+def _object_in(data: Bytes, name: str, trusted: Collection[str] | None = None) -> Any:
     """Return the object in the bytes of a file, which may be forged."""
     kind, settings, arrays = decode(data, name)
     if kind not in KINDS:
@@ -146,8 +175,10 @@ def _object_in(data: Bytes, name: str) -> Any:
             f"are: {', '.join(sorted(KINDS))}.\nHint: upgrade spinney."
         )
         raise FormatError(msg)
+    refuse_untrusted(arrays, trusted, name)
     try:
-        obj = put_together(kind, settings, arrays)
+        with trusting(trusted):
+            obj = put_together(kind, settings, arrays)
         refuse_leftovers(settings, arrays)
     except (FormatError, InvalidForestError) as error:
         reason = str(error).rstrip(".")
