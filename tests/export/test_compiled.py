@@ -17,7 +17,7 @@ from spinney.export import compiled
 from strategies import random_forest, random_rows
 
 
-@pytest.mark.parametrize("kind", ["soft votes", "thresholds of several", "anytime"])
+@pytest.mark.parametrize("kind", ["soft votes", "optimal of several", "anytime"])
 def test_answers_are_those_of_the_classifier(kind):
     need("gcc")
     classifier, _, X, _ = fitted(kind)

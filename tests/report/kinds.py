@@ -25,6 +25,7 @@ KINDS = (
     "optimal",
     "fan",
     "thresholds of several",
+    "optimal of several",
     "all trees",
     "anytime",
     "pruner",

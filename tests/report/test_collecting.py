@@ -117,7 +117,9 @@ def test_rows_stop_where_the_reported_bounds_say(kind):
     )
 
 
-@pytest.mark.parametrize("kind", ["hard votes of several", "soft votes of several"])
+@pytest.mark.parametrize(
+    "kind", ["hard votes of several", "soft votes of several", "optimal of several"]
+)
 def test_rows_that_stop_early_lead_by_the_reported_margin(kind):
     classifier, _, X, _ = fitted(kind)
     stopping = reported(kind)["stopping"]
