@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import SplineTransformer
 from typer.testing import CliRunner
 
 import spinney
@@ -159,13 +159,13 @@ def test_a_pipeline_of_unknown_steps_is_refused_before_the_work(
     work, tmp_path, command
 ):
     pipeline = joblib.load(work / "pipeline.joblib")
-    pipeline.steps.insert(0, ("double", FunctionTransformer(np.square)))
+    pipeline.steps.insert(0, ("curves", SplineTransformer()))
     joblib.dump(pipeline, tmp_path / "odd.joblib")
     out = ("-o", tmp_path / "x.spinney") if command == "accelerate" else ()
     done = run(command, tmp_path / "odd.joblib", work / "rows.csv", "--trust", *out)
     assert done.exit_code == 2
     words = " ".join(done.stderr.split())
-    assert "(FunctionTransformer, StandardScaler, RandomForestClassifier)" in words
+    assert "(SplineTransformer, StandardScaler, RandomForestClassifier)" in words
     assert "without pickle" in words
 
 
