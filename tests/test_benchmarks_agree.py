@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -17,9 +19,10 @@ if str(ROOT) not in sys.path:
 
 pytest.importorskip("benchmarks.compare", reason="benchmarks are not shipped here")
 
-from benchmarks.compare import agreement, table, timing  # noqa: E402
+from benchmarks.compare import agreement, run, table, timing  # noqa: E402
 from benchmarks.compare.compiling import compiled  # noqa: E402
-from benchmarks.compare.models import Trained  # noqa: E402
+from benchmarks.compare.datasets import Dataset  # noqa: E402
+from benchmarks.compare.models import RECIPES, Trained, train  # noqa: E402
 from benchmarks.compare.peers import PEERS, Engine, NotApplicable, Skip  # noqa: E402
 
 from spinney.cli.conversions import CannotTakePartError  # noqa: E402
@@ -50,6 +53,36 @@ def trained_model(library, folder, load=load_breast_cancer):
     estimator.fit(X[::2], y[::2])
     n_classes = len(np.unique(y))
     return Trained(library, library, estimator, n_classes, X.shape[1], folder), X
+
+
+def test_a_model_on_category_columns_splits_by_sets_and_engines_agree(
+    tmp_path, monkeypatch
+):
+    pytest.importorskip("lightgbm")
+    small = dataclasses.replace(RECIPES["lightgbm-categories"], quick_trees=5)
+    monkeypatch.setitem(RECIPES, "lightgbm-categories", small)
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 12, (600, 14)).astype(np.float32)
+    y = np.isin(X[:, 6], [1, 4, 9, 11]) ^ (X[:, 0] > 5)
+    data = Dataset("adult", X[:400], y[:400].astype(np.int64), X[400:])
+
+    trained = train("lightgbm-categories", data, tmp_path, quick=True)
+
+    assert re.search("num_cat=[1-9]", trained.estimator.booster_.model_to_string())
+    labels, probabilities = trained.labels(data.X_test), trained.probabilities(X[400:])
+    for name in NATIVE["lightgbm"]:
+        engine = PEERS[name].prepare(trained)
+        found = agreement.measure(engine, data.X_test, labels, probabilities)
+        assert found.n_labels_differ == 0
+        assert not found.n_probabilities_differ
+
+
+def test_a_model_on_category_columns_is_only_for_sets_that_have_some():
+    options = run._options(["--datasets", "adult,magic"])
+    cases = run._cases(options)
+    assert ("adult", "lightgbm-categories") in cases
+    assert ("magic", "lightgbm-categories") not in cases
+    assert len(cases) == 2 * len(RECIPES) - 1
 
 
 @pytest.mark.parametrize("load", [load_breast_cancer, load_wine], ids=["two", "three"])

@@ -28,7 +28,7 @@ from benchmarks.compare.runs import (
 
 RESULTS = Path(__file__).parent / "results"
 
-# The four models on a data set with two classes, and two of them on seven classes.
+# All models on a data set with two classes, and two of them on seven classes.
 CASES = [("adult", name) for name in RECIPES] + [
     ("covertype", "rf-deep"),
     ("covertype", "xgboost"),
@@ -92,7 +92,12 @@ def _run_case(
 def _cases(options: argparse.Namespace) -> list[tuple[str, str]]:
     cases = QUICK_CASES if options.quick else CASES
     if options.datasets:
-        cases = [(data, model) for data in options.datasets for model in RECIPES]
+        cases = [
+            (data, model)
+            for data in options.datasets
+            for model, recipe in RECIPES.items()
+            if recipe.takes(data)
+        ]
     if options.models:
         cases = [case for case in cases if case[1] in options.models]
     return cases
