@@ -72,7 +72,8 @@ CASES = {
     "fan": (CascadeClassifier, "boosting", 2, {"rule": "fan", "order": "natural"}),
     "rejected": (CascadeClassifier, "boosting", 2, {"early_exit": "negative"}),
     "averaged": (CascadeClassifier, "forest", 2, {}),
-    "several": (CascadeClassifier, "several", 4, {}),
+    "several": (CascadeClassifier, "several", 4, {"rule": "optimal"}),
+    "dropped": (CascadeClassifier, "several", 4, {}),
     "exact": (CascadeClassifier, "boosting", 2, {"max_disagreement": 0.0}),
 }
 CACHE = {}

@@ -566,9 +566,8 @@ def test_pictures_show_thresholds_and_counts(boosted, four):
     assert len(ax.lines) == 2
     counts = quick.plot("trees", X=X[2000:])
     assert sum(bar.get_height() for bar in counts.patches) == 1000
-    assert (
-        len(fitted(four[0], four[1][:2000]).plot(ax=pyplot.figure().gca()).lines) == 1
-    )
+    of_four = fitted(four[0], four[1][:2000], rule="optimal")
+    assert len(of_four.plot(ax=pyplot.figure().gca()).lines) == 1
     with pytest.raises(InvalidArgumentError, match="pass X"):
         quick.plot("trees")
     with pytest.raises(InvalidArgumentError, match="cannot be drawn"):
