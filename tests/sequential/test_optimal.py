@@ -463,7 +463,7 @@ def test_bad_sizes_and_bounds_are_refused(arguments, message):
     ("options", "message"),
     [
         ({"votes": [1, 2, 3]}, r"votes must have shape \(4,\), got \(3,\). Pass 4"),
-        ({"votes": [[1, 2, 3, 4]]}, r"votes must have shape \(4,\), got \(1, 4\)"),
+        ({"votes": [[1, 2, 3, 4]]}, "must add up to 3, the number of voters, got 10"),
         ({"votes": [1, 2, -3, 4]}, "got -3.0 for 2 positive votes"),
         ({"votes": [1, 2, 3, np.nan]}, "got nan for 3 positive votes"),
         ({"votes": [np.inf, 2, 3, 4]}, "got inf for 0 positive votes"),
