@@ -92,7 +92,7 @@ def test_rounds_keep_rows_together(monkeypatch):
 
     monkeypatch.setattr(engine, "advance", advance_slowly)
     monkeypatch.setattr(deadline, "perf_counter", clock)
-    monkeypatch.setattr(deadline, "MIN_TRIED_ROWS", 10**9)  # the forest does not help
+    monkeypatch.setattr(deadline, "TRIAL_SHARE", 0.0)  # the forest does not help
     monkeypatch.setattr(engine_module, "BLOCK_ROWS", 128)
     winner, n_steps = DeadlineRunner(engine).winners_within(rows, 0.1, None)
     assert clock.now < 0.101
@@ -103,6 +103,101 @@ def test_rounds_keep_rows_together(monkeypatch):
     for got in np.unique(n_steps):
         expected = engine.winners_after(rows, int(got), None)
         assert (winner == expected)[n_steps == got].all()
+
+
+class SlowEngine:
+    """A forest with known costs, by a clock that only work moves on."""
+
+    # Seconds for a row: all trees at once; a unit of stepping; the initial state.
+    plain, step, start = 1e-6, 5e-9, 4e-8
+
+    def __init__(self, monkeypatch, slowdown=1.0):
+        forest = random_forest(
+            10, n_trees=20, depth=8, shape="chain", task="mean classes"
+        )
+        self.engine = engine = StepEngine(forest, random_order(forest))
+        self.rows = forest.engine.rows(random_rows(forest, 6000))
+        self.clock = clock = Clock(1e-7)
+        self.slowdown = slowdown
+        methods = engine.forest_winners, engine.advance, engine.block
+
+        def forest_winners(rows, n_jobs=None):
+            clock.now += self.slowdown * self.plain_seconds(len(rows))
+            return methods[0](rows, n_jobs)
+
+        def advance(block, n_steps):
+            n_taken = n_steps - block.n_steps
+            units = 6 + min(n_taken, forest.n_trees) + 0.6 * n_taken
+            clock.now += self.slowdown * self.step * len(block.rows) * units
+            methods[1](block, n_steps)
+
+        def block(rows, first, end, *args):
+            clock.now += self.slowdown * self.start * (end - first)
+            return methods[2](rows, first, end, *args)
+
+        monkeypatch.setattr(engine, "forest_winners", forest_winners)
+        monkeypatch.setattr(engine, "advance", advance)
+        monkeypatch.setattr(engine, "block", block)
+        monkeypatch.setattr(deadline, "perf_counter", clock)
+
+    def plain_seconds(self, n_rows):
+        return self.plain * (n_rows + 200)
+
+    def within(self, runner, seconds):
+        """Return the share of steps of each row, and the time taken."""
+        begin = self.clock.now
+        winner, n_steps = runner.winners_within(self.rows, begin + seconds, None)
+        taken = self.clock.now - begin
+        for got in np.unique(n_steps):
+            some = n_steps == got
+            expected = self.engine.winners_after(self.rows, int(got), None)
+            assert (winner[some] == expected[some]).all()
+        return n_steps / self.engine.n_steps, taken
+
+
+# Stepping to the end takes 0.6 or 2.4 times as long as plain evaluation.
+@pytest.mark.parametrize("step", [5e-9, 2e-8])
+@pytest.mark.parametrize(
+    ("time_allowed", "least_share"), [(0.5, 0.0), (1.0, 0.6), (1.2, 0.9), (2.0, 1.0)]
+)
+def test_nearly_enough_time_is_enough_for_nearly_all_steps(
+    monkeypatch, step, time_allowed, least_share
+):
+    slow = SlowEngine(monkeypatch)
+    slow.step = step
+    runner = DeadlineRunner(slow.engine)
+    seconds = time_allowed * slow.plain_seconds(len(slow.rows))
+    for _ in range(3):
+        share, taken = slow.within(runner, seconds)
+        assert taken <= seconds
+        assert share.min() > 0.0
+    assert share.mean() >= least_share
+
+
+def test_rows_get_steps_if_the_forest_turns_out_to_be_slow(monkeypatch):
+    slow = SlowEngine(monkeypatch)
+    runner = DeadlineRunner(slow.engine)
+    seconds = 1.3 * slow.plain_seconds(len(slow.rows))
+    share, _ = slow.within(runner, seconds)
+    slow.slowdown = 1.4
+    share, taken = slow.within(runner, seconds)
+    assert taken <= 1.05 * seconds
+    assert 0.0 < share.min() < 1.0
+    assert share.mean() > 0.5
+
+
+def test_a_forest_that_was_slow_once_is_tried_again(monkeypatch):
+    slow = SlowEngine(monkeypatch)
+    slow.step = 2e-8
+    runner = DeadlineRunner(slow.engine)
+    runner.remember(Rates(plain=4 * slow.plain))
+    seconds = 1.5 * slow.plain_seconds(len(slow.rows))
+    share, _ = slow.within(runner, seconds)
+    assert share.mean() < 0.5
+    for _ in range(30):
+        share, taken = slow.within(runner, seconds)
+        assert taken <= seconds
+    assert (share == 1.0).all()
 
 
 def test_a_step_is_not_started_if_it_would_end_late(monkeypatch):
@@ -119,12 +214,12 @@ def test_a_step_is_not_started_if_it_would_end_late(monkeypatch):
 def test_what_was_slow_once_is_not_taken_for_granted():
     forest = random_forest(9, task="vote")
     runner = DeadlineRunner(StepEngine(forest, np.empty(0, dtype=np.int64)))
-    runner.remember(Rates(4.0, 1.0, 0.0))
-    assert runner.rates == (4.0, 1.0, 0.0)
-    runner.remember(Rates(2.0, 9.0, 5.0))
-    assert runner.rates == (2.0, 1.2, 5.0)
-    runner.remember(Rates(0.0, 0.5, 0.0))  # 0: there was no occasion to see
-    assert runner.rates == (2.0, 0.5, 5.0)
+    runner.remember(Rates(4.0, 1.0, 0.0, 3.0))
+    assert runner.rates == (4.0, 1.0, 0.0, 3.0)
+    runner.remember(Rates(2.0, 9.0, 5.0, 3.3))
+    assert runner.rates == (2.0, 1.2, 5.0, 3.3)
+    runner.remember(Rates(0.0, 0.5, 0.0, 0.0))  # 0: there was no occasion to see
+    assert runner.rates == (2.0, 0.5, 5.0, 3.3)
 
 
 def test_a_pickle_does_not_know_how_long_things_take_here():

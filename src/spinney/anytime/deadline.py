@@ -4,7 +4,8 @@ A kernel that runs cannot be interrupted, so it has to be known beforehand how l
 next one will take. Rows advance together in rounds, each of which should take a share
 of the remaining time, so that the last ones are short; then the answers are read off.
 Where the time is enough for all trees, the forest's own evaluation takes over, which
-need not keep track of anything.
+need not keep track of anything and may be many times as quick. Where it is nearly
+enough, the forest evaluates most rows, and the others still take some steps.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.runtime.batch_kernels import BLOCK_UNIT, MIN_BLOCK_ROWS
 from spinney.runtime.sharing import in_threads, threads_for
 from spinney.runtime.steps.blocks import Block, Memory
-from spinney.runtime.steps.engine import StepEngine
+from spinney.runtime.steps.engine import WIDEST_WARMED, StepEngine, padded
 
 # Seconds kept for the return to the caller, and for each row's label.
 RESERVE, RESERVE_PER_ROW = 3e-5, 4e-9
@@ -36,12 +38,24 @@ FETCHING, LEVEL = 6.0, 0.6
 # with it only as long as it fits this many times.
 AMPLE, STILL_AMPLE = 1.5, 1.1
 
-# Share of the time to try out the forest's own evaluation, and the least rows for it.
-TRIAL_SHARE, MIN_TRIED_ROWS = 0.2, 64
+# Share of the time to try out the forest's own evaluation, and how often it is
+# rehearsed before.
+TRIAL_SHARE, REHEARSALS = 0.3, 3
+
+# If the forest's own evaluation was too slow to be used, it may have been the machine:
+# the next time it is expected to take so many times as long.
+DOUBT = 0.8
 
 # Rows that the forest itself evaluates at a time, at least and at most, and the share
 # of the remaining time that this should take.
-MIN_PLAIN_ROWS, MAX_PLAIN_ROWS, PLAIN_SHARE = 512, 16_384, 0.05
+MIN_PLAIN_ROWS, MAX_PLAIN_ROWS, PLAIN_SHARE = 1024, 16_384, 0.6
+
+# To call the forest's own evaluation of a batch takes as long as so many rows in it.
+PLAIN_CALL = 300
+
+# If the time is not enough for all trees, the forest itself evaluates rows only if
+# these are at least a share of all; the others have the time for some steps.
+WORTHWHILE, STEPS_OF_OTHERS = 0.4, 8
 
 
 class Rates(NamedTuple):
@@ -49,7 +63,8 @@ class Rates(NamedTuple):
 
     step: float = 0.0  # a unit of stepping
     answer: float = 0.0  # reading off the answer
-    plain: float = 0.0  # all trees, by the forest's own evaluation
+    plain: float = 0.0  # all trees, by the forest's own evaluation, calls apart
+    start: float = 0.0  # bringing it to the initial state
 
 
 class DeadlineRunner:
@@ -66,6 +81,8 @@ class DeadlineRunner:
     def __init__(self, engine: StepEngine) -> None:
         self.engine = engine
         self.rates = Rates()
+        # Before the first call: then, somebody is waiting for an answer.
+        self.rehearsed = rehearse(engine)
 
     # How long things take here need not be true elsewhere.
     def __reduce__(self) -> tuple[Any, ...]:
@@ -100,9 +117,9 @@ class DeadlineRunner:
             return engine.forest_winners(rows, n_jobs).astype(np.int64), n_steps
 
         def run(start: int, end: int) -> None:
-            rates = _Run(engine, self.rates, rows, deadline, winner, n_steps).run(
-                start, end
-            )
+            rates = _Run(
+                engine, self.rates, self.rehearsed, rows, deadline, winner, n_steps
+            ).run(start, end)
             # With few rows all is slower, row for row: nothing to be remembered.
             if rates is not None:
                 self.remember(rates)
@@ -138,6 +155,8 @@ class _Run:
         The forest and its order.
     rates : Rates
         How long things take, as far as known.
+    rehearsed : float
+        What `rehearse` returned.
     rows : ndarray of shape (n_rows, n_features)
         Rows.
     deadline : float
@@ -150,16 +169,18 @@ class _Run:
         self,
         engine: StepEngine,
         rates: Rates,
+        rehearsed: float,
         rows: NDArray[np.floating],
         deadline: float,
         winner: NDArray[np.int64],
         n_steps: NDArray[np.int64],
     ) -> None:
         self.engine = engine
+        self.rehearsed = rehearsed
         self.rows = rows
         self.winner = winner
         self.n_steps = n_steps
-        self.step_rate, self.answer_rate, self.plain_rate = rates
+        self.step_rate, self.answer_rate, self.plain_rate, self.start_rate = rates
         self.deadline = deadline - RESERVE - RESERVE_PER_ROW * len(rows)
 
     def units(self, n_steps: int) -> float:
@@ -192,36 +213,86 @@ class _Run:
             if not is_batch and ahead.n_steps == self.engine.n_steps:
                 return None
         if self.plain_rate == 0.0:
-            whole = self.step_rate * self.units(self.engine.n_steps)
-            n_tried = int(
-                max(0.0, min(TRIAL_SHARE * self.remaining(0) / whole, end - start))
-            )
-            if n_tried >= min(MIN_TRIED_ROWS, end - start):
-                self._evaluate_fully(start, start + n_tried)
-                start += n_tried
-        ample = AMPLE
-        while start < end:
-            remaining = self.remaining(0)
-            if not 0.0 < ample * self.plain_rate * (end - start) < remaining:
-                self._run_rounds(start, end)
-                break
-            fitting = int(PLAIN_SHARE * remaining / self.plain_rate)
-            n_rows = min(MAX_PLAIN_ROWS, max(MIN_PLAIN_ROWS, fitting))
-            last = min(end, start + n_rows)
-            self._evaluate_fully(start, last)
-            start, ample = last, STILL_AMPLE
+            start = self._try_plain(start, end)
+        if self._is_plain_worthwhile(end - start):
+            start = self._evaluate_fitting(start, end)
+        else:
+            quickest = min(self._likely_plain_rate(), self.plain_rate)
+            self.plain_rate = max(quickest, DOUBT * self.plain_rate)
+        if start < end:
+            self._run_rounds(start, end)
         if not is_batch:
             return None
-        return Rates(self.step_rate, self.answer_rate, self.plain_rate)
+        return Rates(self.step_rate, self.answer_rate, self.plain_rate, self.start_rate)
 
     def _time_first(self, start: int, end: int) -> Block:
         """Find out with a few rows how long things take; return where they are."""
         memory = self._memory(end - start)
-        block = self.engine.block(self.rows, start, end, memory)
+        block = self._block(start, end, memory, 0)
         n_taken = min(self.engine.n_steps, max(1, FIRST_WORK // (end - start)))
         self._advance(block, n_taken)
         self._answer(block)
         return block
+
+    def _try_plain(self, start: int, end: int) -> int:
+        """Find out how quick the forest itself is; return the first row that is left.
+
+        It is tried only if it is likely not to take much of the time.
+        """
+        last = min(end, start + BLOCK_UNIT)
+        seconds = self._likely_plain_rate() * plain_units(last - start)
+        if seconds >= TRIAL_SHARE * self.remaining(0):
+            return start
+        self._evaluate_fully(start, last)
+        return last
+
+    def _likely_plain_rate(self) -> float:
+        """Return how long the forest's own evaluation is likely to take, untried.
+
+        Stepping to the end takes longer, sometimes more than ten times; a rehearsal
+        does if kernels were not loaded yet.
+        """
+        stepping = self.step_rate * self.units(self.engine.n_steps)
+        return min(self.rehearsed, stepping)
+
+    def _is_plain_worthwhile(self, n_rows: int) -> bool:
+        """Return whether the forest itself should evaluate rows, or most of them."""
+        if self.plain_rate == 0.0:
+            return False
+        if n_rows < FIRST_ROWS:
+            return AMPLE * self.plain_rate * plain_units(n_rows) < self.remaining(0)
+        return self._n_plain(n_rows) >= WORTHWHILE * n_rows
+
+    def _n_plain(self, n_rows: int) -> int:
+        """Return how many of the last rows the forest itself can evaluate in time."""
+        remaining = self.remaining(0)
+        rate = STILL_AMPLE * self.plain_rate
+        if rate * plain_units(n_rows) < remaining:
+            return n_rows
+        # The others should not be left at the start.
+        of_others = self.start_rate + self.answer_rate
+        of_others += self.step_rate * self.units(STEPS_OF_OTHERS)
+        of_others *= AMPLE
+        if rate <= of_others:
+            return 0
+        spare = remaining - rate * PLAIN_CALL - of_others * n_rows
+        n_fitting = int(max(0.0, spare) / (rate - of_others))
+        return min(n_fitting, n_rows) // BLOCK_UNIT * BLOCK_UNIT
+
+    def _evaluate_fitting(self, start: int, end: int) -> int:
+        """Let the forest evaluate what it can in time; return the first row left."""
+        while start < end:
+            n_rows = self._n_plain(end - start)
+            if n_rows == 0:
+                break
+            # Not all at once, if that takes long: it may take longer than expected.
+            units = PLAIN_SHARE * self.remaining(0) / self.plain_rate
+            n_at_once = (int(units) - PLAIN_CALL) // BLOCK_UNIT * BLOCK_UNIT
+            n_at_once = min(max(n_at_once, MIN_PLAIN_ROWS), MAX_PLAIN_ROWS)
+            last = start + min(n_rows, n_at_once)
+            self._evaluate_fully(start, last)
+            start = last
+        return start
 
     def _memory(self, n_rows: int) -> Memory:
         """Return memory for so many rows.
@@ -241,6 +312,8 @@ class _Run:
         done = 0
         while done < total:
             remaining = self.remaining(n_rows)
+            if not blocks:
+                remaining -= self.start_rate * n_rows
             goal = total
             if AMPLE * self.step_rate * n_rows * self.units(total - done) > remaining:
                 # Not much further than they are, lest some rows be left far behind.
@@ -256,15 +329,22 @@ class _Run:
                 if n_fitting < 1:
                     break
                 if i == len(blocks):
-                    at = first - start
-                    block = self.engine.block(self.rows, first, last, memory, at)
-                    blocks.append(block)
+                    blocks.append(self._block(first, last, memory, first - start))
+                    remaining = self.remaining(last - start) / STILL_AMPLE
+                    n_fitting = max(1, self.steps_within(remaining, last - first))
                 self._advance(blocks[i], min(goal, blocks[i].n_steps + n_fitting))
             done = min((block.n_steps for block in blocks), default=0)
             if done < goal or len(blocks) * size < n_rows:
                 break
         for block in blocks:
             self._answer(block)
+
+    def _block(self, first: int, last: int, memory: Memory, at: int) -> Block:
+        """Return rows in the initial state, from row `at` of the memory on."""
+        begin = perf_counter()
+        block = self.engine.block(self.rows, first, last, memory, at)
+        self.start_rate = (perf_counter() - begin) / (last - first)
+        return block
 
     def _advance(self, block: Block, goal: int) -> None:
         """Take a block to a step."""
@@ -286,4 +366,30 @@ class _Run:
         begin = perf_counter()
         self.winner[first:last] = self.engine.forest_winners(self.rows[first:last])
         self.n_steps[first:last] = self.engine.n_steps
-        self.plain_rate = (perf_counter() - begin) / (last - first)
+        seconds = perf_counter() - begin
+        # Few rows say little about many.
+        if self.plain_rate == 0.0 or last - first >= BLOCK_UNIT:
+            self.plain_rate = seconds / plain_units(last - first)
+
+
+def rehearse(engine: StepEngine) -> float:
+    """Return how long the forest's own evaluation takes, for a unit of it.
+
+    All rows are alike here, so that it may take longer with others. Infinity if it is
+    not known.
+    """
+    dtype = np.float32 if engine.forest.engine.is_narrow else np.float64
+    if engine.forest.n_features > WIDEST_WARMED:
+        return np.inf
+    rows = engine.blank_rows(BLOCK_UNIT, dtype)
+    shortest = np.inf
+    for _ in range(REHEARSALS):
+        begin = perf_counter()
+        engine.forest_winners(rows)
+        shortest = min(shortest, perf_counter() - begin)
+    return shortest / plain_units(len(rows))
+
+
+def plain_units(n_rows: int) -> int:
+    """Return the work of the forest's own evaluation of rows, in rows of a batch."""
+    return padded(n_rows) + PLAIN_CALL if n_rows >= MIN_BLOCK_ROWS else n_rows

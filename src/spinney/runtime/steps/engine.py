@@ -79,10 +79,7 @@ class StepEngine:
         if forest.input_dtype == "float64" or not forest.engine.is_narrow:
             dtypes.append(np.float64)
         for dtype in dtypes:
-            some = np.zeros((BLOCK_UNIT, forest.width), dtype=dtype)
-            # Encoded rows are there already; others may have to be converted.
-            encoded = forest.encoder is not None
-            rows = read_only(some) if encoded else forest.engine.rows(some)
+            rows = engine.blank_rows(BLOCK_UNIT, dtype)
             winner = np.empty(len(rows), dtype=np.int64)
             for can_bitslice in (False, True):
                 memory = engine.memory(len(rows), rows.dtype, can_bitslice)
@@ -96,6 +93,22 @@ class StepEngine:
             position = block.position[:, 0].copy()
             engine.advance_row(block.rows[0], 0, 1, position, block.sums[0])
         return engine
+
+    def blank_rows(self, n_rows: int, dtype: type[np.floating]) -> NDArray[np.floating]:
+        """Return rows of zeros, to try things out.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
+        dtype : float32 or float64
+            Type of the values before the forest's engine makes rows of them.
+        """
+        some = np.zeros((n_rows, self.forest.width), dtype=dtype)
+        # Encoded rows are there already; others may have to be converted.
+        if self.forest.encoder is not None:
+            return read_only(some)
+        return self.forest.engine.rows(some)
 
     @property
     def block_rows(self) -> int:
