@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from runtime.steps.steps_reference import classifiers, random_order
 from spinney.anytime import deadline
 from spinney.anytime.deadline import DeadlineRunner, Rates
+from spinney.runtime import choice
 from spinney.runtime.steps import engine as engine_module
 from spinney.runtime.steps.engine import StepEngine
 from strategies import random_forest, random_rows
@@ -229,6 +230,18 @@ def test_a_pickle_does_not_know_how_long_things_take_here():
     again = pickle.loads(pickle.dumps(runner))
     assert again.rates == Rates()
     assert (again.engine.order == runner.engine.order).all()
+
+
+@pytest.mark.skipif(SLOW, reason="nothing is compiled")
+def test_no_kernel_of_the_forest_is_left_to_a_call_with_a_deadline(monkeypatch):
+    monkeypatch.setattr(choice.config, "_engine", "auto")
+    monkeypatch.setattr(choice, "_ready", set())
+    monkeypatch.setattr(choice, "_spent", {})
+    forest = random_forest(12, n_trees=3, depth=3, task="mean classes")
+    StepEngine.warmed_up(forest, random_order(forest))
+    for what in ("batches", "few rows"):
+        kernels = forest.engine.kernels(what, np.dtype(np.float32))
+        assert not choice.plain_serves(kernels)
 
 
 def test_forest_of_single_leaves_is_done_before_it_begins():

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from spinney.forest import Forest
 from spinney.runtime.batch_kernels import BLOCK_UNIT, MIN_BLOCK_ROWS, find_codes
+from spinney.runtime.choice import kernels_at_once
 from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.layout import Layout
 from spinney.runtime.loading import ALL_ROWS, load_rows
@@ -86,9 +87,10 @@ class StepEngine:
                 block = engine.block(rows, 0, len(rows), memory)
                 engine.advance(block, engine.n_steps)
                 engine.winners(block, rows, winner)
-            engine.forest_winners(rows)
             row = rows[:1]
-            engine.forest_winners(row)
+            with kernels_at_once():
+                engine.forest_winners(rows)
+                engine.forest_winners(row)
             block = engine.block(row, 0, 1)
             position = block.position[:, 0].copy()
             engine.advance_row(block.rows[0], 0, 1, position, block.sums[0])
