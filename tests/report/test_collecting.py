@@ -455,7 +455,8 @@ def test_data_frames_and_their_names():
 
 def test_pipelines_have_reports():
     (X, y), (X_fit, _), (X_new, _) = rows("breast_cancer")
-    model = make_pipeline(StandardScaler(), type(forest("breast_cancer"))(11))
+    inner = type(forest("breast_cancer"))(11, random_state=0)
+    model = make_pipeline(StandardScaler(), inner)
     model.fit(X, y)
     quick = SequentialVotingClassifier(
         FrozenEstimator(model), max_disagreement=0.05, random_state=0

@@ -232,8 +232,10 @@ class ClassPoll:
     >>> import spinney
     >>> strategy = spinney.optimal_strategy(5, 0.0, votes=[[5, 0, 0], [1, 3, 1]])
     >>> poll = strategy.poll()
-    >>> [poll.cast(vote) for vote in (1, 0)]
-    [False, False]
+    >>> [poll.cast(vote) for vote in (0, 1, 1)]
+    [False, False, True]
+    >>> poll.decision
+    1
     """
 
     def __init__(self, rule: Answers, n_voters: int, n_classes: int) -> None:
