@@ -631,7 +631,8 @@ def test_the_comparison_survives_a_file(faster, tmp_path):
     path = tmp_path / "fast.spinney"
     spinney.save(faster, path)
     again = spinney.load(path)
-    assert again.acceleration_ == faster.acceleration_
+    # A time that is not known is NaN, which equals nothing.
+    assert again.acceleration_.to_dict() == faster.acceleration_.to_dict()
     assert np.array_equal(again.predict(X[NEW]), faster.predict(X[NEW]))
 
 
@@ -666,7 +667,7 @@ def test_a_comparison_of_an_older_file_knows_one_level():
     parts = a_comparison().to_dict()
     for one in parts["trials"]:
         del one["level"]
-    assert Comparison.from_dict(parts) == a_comparison()
+    assert Comparison.from_dict(parts).to_dict() == a_comparison().to_dict()
     assert "promised" not in str(a_comparison())
 
 

@@ -175,7 +175,18 @@ def test_category_values_are_texts(value, text):
 
 @pytest.mark.parametrize(
     "value",
-    [None, 1.0, np.nan, np.float32(1), pd.NA, 2**63, 1j, (), np.timedelta64(1), [1]],
+    [
+        None,
+        1.0,
+        np.nan,
+        np.float32(1),
+        pd.NA,
+        2**63,
+        1j,
+        (),
+        np.timedelta64(1, "s"),
+        [1],
+    ],
 )
 def test_other_values_are_no_categories(value):
     with pytest.raises(InvalidArgumentError, match="Column 'x' holds categories"):
