@@ -111,3 +111,16 @@ def test_a_dict_needs_names():
     ask = stump(feature_names=None).predictor()
     with pytest.raises(ValueError, match="needs the names of the columns"):
         ask({"number": 0.5, "text": "b"})
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, object])
+def test_a_row_of_a_data_frame_is_taken_by_its_names(dtype):
+    forest = stump(categories=None, feature_names=["a", "b"])
+    ask = forest.predictor(), forest.predictor(kind="proba")
+    for values in ([0.0, 1.0], [1.0, 0.0]):
+        row = pd.Series(values, index=["a", "b"], dtype=dtype)
+        expected = forest.predict([values])[0], forest.predict_proba([values])[0]
+        for _ in range(2):  # with and without kernels at hand
+            for each in (row, row[::-1], row.rename({"a": "x", "b": "y"})):
+                assert ask[0](each) == expected[0]
+                np.testing.assert_array_equal(ask[1](each), expected[1])

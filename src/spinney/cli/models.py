@@ -10,6 +10,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from spinney.cli.category_columns import CategoryColumns, category_columns
 from spinney.cli.tables import Table
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.persistence.steps import steps_to_arrays
@@ -280,12 +281,15 @@ def table_for(
     ours = getattr(model, "forest_", None) is not None
     steps, ensemble = parted(getattr(model, "estimator_", None) if ours else model)
     as_frame = bool(steps) and names is not None
+    categories: CategoryColumns = {}
     # The last step of a pipeline takes other columns than the pipeline.
     if not steps:
         forest = getattr(model, "forest_", None) or read_model(ensemble)
-        as_frame = forest.categories is not None or forest.encoder is not None
+        categories = category_columns(forest)
+        as_frame = bool(categories)
         if n_features is None or names is None:
             names, n_features = forest.feature_names, forest.n_features
     assert n_features is not None
     names = None if names is None else tuple(map(str, names))
-    return Table(path, target, names, int(n_features), needs_target, as_frame)
+    width = int(n_features)
+    return Table(path, target, names, width, needs_target, as_frame, categories)

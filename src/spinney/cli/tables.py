@@ -7,12 +7,19 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.cli.category_columns import (
+    MISSING,
+    CategoryColumns,
+    category_values,
+    refuse_flags,
+)
 from spinney.cli.npz import StoredArray, array_names
 from spinney.errors import FormatError, InvalidArgumentError
 
@@ -24,8 +31,6 @@ CSV_BLOCK = 4_194_304
 COLUMN_BLOCK = 1_048_576
 KINDS = "CSV (.csv, .csv.gz), Parquet (.parquet), Arrow (.arrow, .feather) or .npz"
 WITH_COLUMNS = (".csv", ".csv.gz", ".parquet", ".arrow", ".feather")
-# What spreadsheets and data frames write for a missing number.
-MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "?")
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,8 @@ class Table:
     as_frame : bool, default=False
         Whether rows are data frames, whose columns may hold texts. NPZ files hold
         numbers all the same.
+    categories : mapping, default={}
+        The columns of the model that hold categories, see `category_columns`.
     """
 
     def __init__(
@@ -77,6 +84,7 @@ class Table:
         n_features: int,
         needs_target: bool = True,
         as_frame: bool = False,
+        categories: CategoryColumns = MappingProxyType({}),
     ) -> None:
         self.path = Path(path)
         self.as_frame = as_frame and not self.path.name.lower().endswith(".npz")
@@ -84,6 +92,7 @@ class Table:
         self._feature_names = feature_names
         self._n_features = n_features
         self._needs_target = needs_target
+        self._categories = categories
         if self.path.is_dir():
             msg = f"{str(path)!r} is a directory. Pass the path of a file in it."
             raise IsADirectoryError(msg)
@@ -255,13 +264,17 @@ class Table:
             schema = csv.open_csv(source, read, convert_options=convert).schema
         # Types are guessed from the first rows. Further down an integer may have a
         # fraction, and what was always missing may be there.
-        options["include_columns"] = self._columns(schema.names)
-        options["column_types"] = {
+        names = self._columns(schema.names)
+        refuse_flags(schema, names, self._categories)
+        options["include_columns"] = names
+        types = {
             field.name: pa.float64()
             for field in schema
             if field.name != self.target
             and (pa.types.is_integer(field.type) or pa.types.is_null(field.type))
         }
+        texts = dict.fromkeys([names[k] for k in self._categories], pa.string())
+        options["column_types"] = types | texts
         source, file = self._csv_source()
         with source:
             convert = csv.ConvertOptions(**options)
@@ -343,9 +356,28 @@ class Table:
             names.remove(self.target)
             labels = batch.column(self.target).to_numpy(zero_copy_only=False)
         if self.as_frame:
-            return Part(_frame(batch, names, self._feature_names), labels, share)
+            return Part(self._frame(batch, names), labels, share)
         columns = [_numbers(batch.column(name), name) for name in names]
         return Part(np.column_stack(columns), labels, share)
+
+    def _frame(self, batch: Any, names: list[str]) -> Any:
+        """Return columns of a batch as a data frame; an empty text is missing."""
+        try:
+            from pandas import DataFrame
+        except ImportError as error:
+            msg = "A model with category columns or steps before it needs pandas here."
+            raise ImportError(msg) from error
+        columns: dict[str, Any] = {}
+        # The names of the model, which may have an underscore for a blank.
+        called = self._feature_names
+        wanted = names if called is None or len(called) != len(names) else called
+        for k, (name, known_as) in enumerate(zip(names, wanted, strict=True)):
+            column = batch.column(name)
+            if k in self._categories:
+                columns[known_as] = category_values(column, self._categories[k])
+            else:
+                columns[known_as] = _values(column, name)
+        return DataFrame(columns)
 
     def _check_width(self, n_columns: int) -> None:
         if n_columns != self._n_features:
@@ -359,31 +391,19 @@ class Table:
             raise InvalidArgumentError(msg)
 
 
-def _frame(batch: Any, names: list[str], called: tuple[str, ...] | None) -> Any:
-    """Return columns of a record batch as a data frame; an empty text is missing."""
+def _values(column: Any, name: str) -> Any:
+    """Return a column as what it holds: texts, categories or numbers."""
     import pyarrow as pa
 
-    try:
-        from pandas import DataFrame
-    except ImportError as error:
-        msg = "A model with category columns or steps before it needs pandas here."
-        raise ImportError(msg) from error
-    columns: dict[str, Any] = {}
-    # The names of the model, which may have an underscore for a blank.
-    wanted = names if called is None or len(called) != len(names) else list(called)
-    for name, known_as in zip(names, wanted, strict=True):
-        column = batch.column(name)
-        kind = column.type
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            values = column.to_numpy(zero_copy_only=False)
-            columns[known_as] = np.where(values == "", None, values)
-        elif pa.types.is_dictionary(kind):
-            columns[known_as] = column.to_pandas()
-        elif pa.types.is_integer(kind) and not column.null_count:
-            columns[known_as] = column.to_numpy()  # may be categories
-        else:
-            columns[known_as] = _numbers(column, name)
-    return DataFrame(columns)
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        values = column.to_numpy(zero_copy_only=False)
+        return np.where(values == "", None, values)
+    if pa.types.is_dictionary(kind):
+        return column.to_pandas()
+    if pa.types.is_integer(kind) and not column.null_count:
+        return column.to_numpy()  # may be categories
+    return _numbers(column, name)
 
 
 def _numbers(column: Any, name: str) -> NDArray[np.floating]:

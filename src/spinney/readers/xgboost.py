@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import InvalidForestError, UnsupportedModelError
+from spinney.errors import InvalidForestError, SpinneyWarning, UnsupportedModelError
 from spinney.forest import MAX_OUTPUTS, Forest
 from spinney.forest.derived import LabelSet
 from spinney.readers.fitted import not_fitted
@@ -229,8 +230,9 @@ def read_xgboost_document(document: dict[str, Any]) -> Forest:
     -------
     forest : Forest
         Answers like an estimator after ``load_model`` of the same file: if the model
-        was trained with early stopping, with the trees up to the best iteration. (A
-        Booster would use all trees of the file.) The class labels are 0, 1, 2 and so
+        was trained with early stopping, with the trees up to the best iteration. A
+        Booster would use all trees of the file; if none but a Booster can have written
+        it, a warning says so. The class labels are 0, 1, 2 and so
         on, the only ones that XGBoost knows.
 
     Raises
@@ -294,8 +296,10 @@ def _read(document: Any, kind: str, name: str, labels: bool = False) -> Forest:
     if len(tree_info) != len(trees):
         refuse_damaged(f"'tree_info' has {len(tree_info)} entries, not {len(trees)}")
     if kind != "Booster" and "best_iteration" in attributes:
-        trees = trees[: _trees_until_best(model, attributes, n_outputs, len(trees))]
-        tree_info = tree_info[: len(trees)]
+        n_best = _trees_until_best(model, attributes, n_outputs, len(trees))
+        if kind == "file" and n_best < len(trees):
+            _warn_of_later_trees(n_best, len(trees))
+        trees, tree_info = trees[:n_best], tree_info[:n_best]
     if not trees:
         msg = "The XGBoost model has no trees.\nHint: train it for a round at least."
         raise UnsupportedModelError(msg)
@@ -423,6 +427,18 @@ def _trees_until_best(
     if best >= len(ends) or not 0 <= ends[best] <= n_trees:
         refuse_damaged(f"there is no iteration {best}, said to be the best")
     return int(ends[best])
+
+
+def _warn_of_later_trees(n_best: int, n_trees: int) -> None:
+    """Say that a Booster, which seems to have written the file, would use all trees."""
+    msg = (
+        f"The XGBoost file has {n_trees} trees, {n_best} of them up to the best "
+        "iteration of early stopping, and does not tell which are meant: an estimator "
+        f"that loads it predicts with {n_best}, and so does spinney; a Booster "
+        "predicts with all. To have all, pass the Booster itself: "
+        "spinney.read_model(xgboost.Booster(model_file=path))."
+    )
+    warnings.warn(msg, SpinneyWarning, stacklevel=5)
 
 
 def _values_per_leaf(trees: list[Any], n_outputs: int) -> int:

@@ -111,13 +111,14 @@ class RowPredictor(_OneRow):
         """
         try:
             arguments = self._arguments[row.dtype]
+            is_whole = row.flags.carray  # not strided or read-only: `kernel_arrays`
         except (AttributeError, KeyError, TypeError):
             if self._is_ready:
                 return self._checked(row)
             return self._first(row, self)
         if row.shape != self._shape:
             return self._checked(row)
-        if not row.flags.carray:  # strided or read-only: see `kernel_arrays`
+        if not is_whole:
             row = row.copy()
         wide = row if self._widen is None else self._widen(row)
         winner = self._kernel(wide, *arguments)
@@ -194,13 +195,14 @@ class _ScorePredictor(_OneRow):
         """Return the raw scores of one row, of shape (1, n_outputs)."""
         try:
             arguments = self._arguments[row.dtype]
+            is_whole = row.flags.carray  # not strided or read-only: `kernel_arrays`
         except (AttributeError, KeyError, TypeError):
             if self._is_ready:
                 return self._checked(row)
             return self._first(row, self._raw)
         if row.shape != self._shape:
             return self._checked(row)
-        if not row.flags.carray:
+        if not is_whole:
             row = row.copy()
         if self._widen is not None:
             row = self._widen(row)
@@ -328,13 +330,14 @@ class EarlyProbabilityPredictor(_OneRow):
         """
         try:
             arguments = self._arguments[row.dtype]
+            is_whole = row.flags.carray  # not strided or read-only: `kernel_arrays`
         except (AttributeError, KeyError, TypeError):
             if self._is_ready:
                 return self._checked(row)
             return self._first(row, self)
         if row.shape != self._shape:
             return self._checked(row)
-        if not row.flags.carray:
+        if not is_whole:
             row = row.copy()
         wide = row if self._widen is None else self._widen(row)
         sums = np.empty(self._sums)
@@ -352,7 +355,7 @@ def one_row(row: Any, forest: Forest) -> Any:
 
     Parameters
     ----------
-    row : sequence, array, dict or data frame
+    row : sequence, array, dict, series or data frame
         The row.
     forest : Forest
         What it is for.
@@ -362,8 +365,7 @@ def one_row(row: Any, forest: Forest) -> Any:
     ValueError
         If it is no single row of this length.
     """
-    if isinstance(row, Mapping):
-        row = values_by_name(row, forest.feature_names, forest.n_features)
+    row = _by_name(row, forest.feature_names, forest.n_features)
     return _as_table(row, forest.n_features)
 
 
@@ -372,7 +374,7 @@ def row_as_table(row: Any, n_columns: int, names: Sequence[str] | None) -> Any:
 
     Parameters
     ----------
-    row : sequence, array, dict or data frame
+    row : sequence, array, dict, series or data frame
         The row.
     n_columns : int
         Number of columns.
@@ -384,8 +386,7 @@ def row_as_table(row: Any, n_columns: int, names: Sequence[str] | None) -> Any:
     ValueError
         If it is no single row of this length.
     """
-    if isinstance(row, Mapping):
-        row = values_by_name(row, names, n_columns)
+    row = _by_name(row, names, n_columns)
     table = _as_table(row, n_columns)
     if names is None or not isinstance(table, np.ndarray):
         return table
@@ -433,6 +434,19 @@ def values_by_name(
         )
         raise ValueError(msg)
     return [row[name] for name in names]
+
+
+def _by_name(row: Any, names: Sequence[str] | None, n_columns: int) -> Any:
+    """Return a dict, or a row of a data frame of pandas, as values in our order."""
+    if isinstance(row, Mapping):
+        return values_by_name(row, names, n_columns)
+    # As for data frames, names that are not those of the model say nothing.
+    if names is not None and hasattr(row, "index") and hasattr(row, "to_dict"):
+        labels = [str(label) for label in row.index]
+        if len(labels) == len(names) and set(labels) == set(names):
+            by_label = dict(zip(labels, row.tolist(), strict=True))
+            return values_by_name(by_label, names, n_columns)
+    return row
 
 
 def _as_table(row: Any, n_columns: int) -> Any:
