@@ -173,6 +173,8 @@ class Native:
         if function == "predict_proba":
             n = max(n, len(forest.classes))
         self.number_dtype = np.dtype(forest.sum_dtype)
+        if function == "predict_proba" and forest.curve is not None:
+            kind, self.number_dtype = "double", np.dtype(np.float64)
         self.n_numbers = n
         return n, kind
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
@@ -13,7 +11,6 @@ from sklearn.preprocessing import StandardScaler
 
 import spinney
 from report.kinds import fitted, rows
-from spinney.errors import UnsupportedModelError
 from spinney.export import program
 from strategies import random_forest
 
@@ -139,13 +136,14 @@ def test_a_file_is_replaced_whole(tmp_path):
     assert path.read_text() == first
 
 
-def test_what_the_code_would_leave_out_is_refused(tmp_path):
-    X, y = make_classification(300, random_state=0)
-    model = RandomForestClassifier(3, random_state=0).fit(X, y)
-    calibrated = CalibratedClassifierCV(FrozenEstimator(model)).fit(X, y)
-    with pytest.raises(UnsupportedModelError, match="is calibrated"):
-        spinney.export_c(spinney.read_model(calibrated), tmp_path / "model.c")
-    coded = spinney.read_model(model).replace(missing_value=-999.0)
-    with pytest.raises(UnsupportedModelError, match=r"takes -999\.0 for a missing"):
-        spinney.export_c(coded, tmp_path / "model.c")
-    assert list(tmp_path.iterdir()) == []
+def test_bounds_of_classes_are_not_turned_into_one(tmp_path):
+    _, (X_fit, y_fit), (X, _) = rows("breast_cancer")
+    model, bounds = fitted("thresholds")[1], dict.fromkeys([0, 1], 0.2)
+    fast = spinney.CascadeClassifier(
+        FrozenEstimator(model), max_disagreement=bounds, random_state=0
+    ).fit(X_fit, y_fit)
+    assert spinney.export_c(fast, tmp_path / "m.c").max_disagreement is None
+    settings = {"arithmetic": "integer", "X": X}
+    with pytest.raises(ValueError, match="single classes"):
+        spinney.export_c(fast, tmp_path / "n.c", **settings)
+    spinney.export_c(fast, tmp_path / "n.c", max_disagreement=0.2, **settings)

@@ -98,6 +98,11 @@ def random_rule(forest, voting, seed):
         ends += points / 2
     ends[0, rng.random(len(points)) < 0.2] = -np.inf
     ends[1, rng.random(len(points)) < 0.2] = np.inf
+    if scoring.tree_output is not None and rng.random() < 0.7:
+        n = scoring.n_outputs
+        leads = np.abs(rng.normal(0, scale, size=(len(points), n, n)))
+        leads[rng.random(leads.shape) < 0.2] = np.inf
+        return ExitRule.dropping(order, points, leads, scoring.tree_output)
     if one:
         return ExitRule.between(order, points, *ends, voting=voting)
     return ExitRule.by_margin(order, points, np.abs(ends[1]), voting=voting)
@@ -184,8 +189,8 @@ def test_close_calls_are_settled_as_the_model_settles_them(tmp_path):
 @pytest.mark.parametrize("layout", ["fast", "packed"])
 @pytest.mark.parametrize(
     "kind",
-    # Voters that are no trees, and classes that are dropped, have no code.
-    [kind for kind in KINDS if kind not in ("called voters", "thresholds of several")],
+    # Voters that are no trees have no code.
+    [kind for kind in KINDS if kind != "called voters"],
 )
 def test_every_kind_of_classifier(kind, layout, tmp_path):
     classifier, _, X, _ = fitted(kind)

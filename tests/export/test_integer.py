@@ -95,11 +95,7 @@ def test_votes_lose_nothing(forest, layout, seed, tmp_path_factory):
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        kind
-        for kind in KINDS
-        if kind not in ("called voters", "fan", "thresholds of several")
-    ],
+    [kind for kind in KINDS if kind not in ("called voters", "fan")],
 )
 def test_every_kind_of_classifier(kind, tmp_path):
     classifier, _, X, _ = fitted(kind)

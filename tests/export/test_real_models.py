@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.frozen import FrozenEstimator
 
 import datasets
 import spinney
@@ -65,17 +64,6 @@ def test_all_trees_and_early_exit(name, tmp_path):
     fast = spinney.accelerate(
         model, calibration, max_disagreement=0.005, random_state=0
     )
-    if getattr(fast, "leads_", None) is not None:
-        with pytest.raises(spinney.UnsupportedModelError, match="drops classes"):
-            spinney.export_c(fast, tmp_path / "dropping.c")
-        # By the lead of the best class alone there is code.
-        fast = spinney.CascadeClassifier(
-            FrozenEstimator(model),
-            rule="optimal",
-            order="natural",
-            max_disagreement=0.005,
-            random_state=0,
-        ).fit(calibration)
     folder = tmp_path / "early"
     folder.mkdir()
     native = Native(fast, folder, flags=("-O2",))

@@ -22,6 +22,8 @@ CASES = {
     "fast scores": ("soft votes", {}),
     "packed scores": ("thresholds", {"layout": "packed"}),
     "several": ("soft votes of several", {}),
+    "dropped classes": ("thresholds of several", {}),
+    "packed dropped classes": ("thresholds of several", {"layout": "packed"}),
     "bins": ("fan", {}),
     "anytime": ("anytime", {}),
     "packed anytime": ("anytime", {"layout": "packed"}),
@@ -29,6 +31,7 @@ CASES = {
     "integer votes": ("hard votes", {"arithmetic": "integer"}),
     "integer scores": ("thresholds", {"arithmetic": "integer"}),
     "integer several": ("soft votes of several", {"arithmetic": "integer"}),
+    "integer dropped classes": ("thresholds of several", {"arithmetic": "integer"}),
     "integer anytime": ("anytime", {"arithmetic": "integer"}),
     "categories": ("categories", {}),
     "packed categories": ("categories", {"layout": "packed"}),
@@ -108,7 +111,14 @@ def test_answers(target, name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["integer votes", "integer scores", "integer rows", "integer anytime"]
+    "name",
+    [
+        "integer votes",
+        "integer scores",
+        "integer rows",
+        "integer dropped classes",
+        "integer anytime",
+    ],
 )
 def test_avr(name, tmp_path):
     obj, X, options, wanted = case(name)

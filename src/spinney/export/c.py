@@ -262,6 +262,13 @@ def _checked_bound(
     program: Program, max_disagreement: Any, confidence: Any
 ) -> tuple[float, float | None]:
     bound = max_disagreement
+    if bound is None and program.has_other_bounds:
+        msg = (
+            "Integer arithmetic proves one bound on all rows together, and this "
+            "classifier promises others, about single classes or its accuracy. Pass "
+            "max_disagreement, or use arithmetic='exact', which keeps its promises."
+        )
+        raise InvalidArgumentError(msg)
     if bound is None:
         bound = program.max_disagreement or DEFAULT_BOUND
     bound = check_max_disagreement(bound)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import SpinneyError
+from spinney.errors import SpinneyError, UnsupportedModelError
 from spinney.export.c import make_source
 from spinney.export.c_text import fill, with_prefix
 from spinney.export.program import Program, program_of
@@ -167,6 +167,9 @@ class CompiledModel:
         self._rounded_rows = forest.rounded_rows
         self._sum_dtype = np.dtype(forest.sum_dtype)
         self._n_outputs = forest.n_outputs
+        self._has_proba = forest.classes is not None and forest.link != "none"
+        if forest.curve is not None:
+            self._sum_dtype = np.dtype(np.float64)
         self._labels = None if forest.classes is None else list(forest.classes)
         self._shape = (forest.n_features,)
         library, self._answer_row = _build(self._files(), source.needs_math)
@@ -195,7 +198,9 @@ class CompiledModel:
                 "predict", self._n_outputs
             )
         else:
-            batch = fill(BATCH, **parts) + loop("predict_proba", self._n_probabilities)
+            batch = fill(BATCH, **parts)
+            if self._has_proba:
+                batch += loop("predict_proba", self._n_probabilities)
             letter = "f" if self._dtype == np.float32 else "d"
             extension = fill(EXTENSION, name=NAME, format=letter, **parts)
             files["extension.c"] = with_prefix(extension, NAME)
@@ -221,7 +226,9 @@ class CompiledModel:
             self._batch_of_numbers = function("predict_batch", pointer, size, pointer)
             return
         self._batch = function("batch", pointer, size, pointer, pointer)
-        self._batch_of_numbers = function("predict_proba_batch", pointer, size, pointer)
+        if self._has_proba:
+            proba = function("predict_proba_batch", pointer, size, pointer)
+            self._batch_of_numbers = proba
         self._one = function("predict", pointer)
         self._one.restype = ctypes.c_int
 
@@ -322,6 +329,9 @@ class CompiledModel:
         if self.classes_ is None:
             msg = "This model is a regressor and has no classes. Use predict."
             raise TypeError(msg)
+        if not self._has_proba:
+            msg = "This model has labels, but no probabilities. Use predict."
+            raise UnsupportedModelError(msg)
         return self._numbers(X, self._n_probabilities)
 
     def _numbers(self, X: Any, n: int) -> NDArray[np.floating]:

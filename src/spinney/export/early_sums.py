@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.runtime.exit_kinds import DROPPING
 from spinney.runtime.score_bins import ScoreBins
 
 
@@ -29,9 +30,10 @@ class EarlySums:
     exit_points : ndarray of shape (n_exit_points,), dtype=int64
         Numbers of trees.
     bounds : ndarray of shape (2, n_exit_points)
-        Bounds on sums, in the unit of the sums.
+        Bounds on sums, in the unit of the sums; leads, as in `ExitRule`, where classes
+        are dropped.
     table : ndarray of shape (n_exit_points, n_counts), dtype=int32
-        Answers or limits by votes.
+        Answers or limits by votes; trees by stage and class where classes are dropped.
     bins : ScoreBins or None
         What bins decide.
     threshold : float or int
@@ -59,6 +61,11 @@ class EarlySums:
     def n_sums(self) -> int:
         """Number of sums."""
         return len(self.start)
+
+    @property
+    def drops(self) -> bool:
+        """Whether classes are dropped on the way."""
+        return self.kind == DROPPING and len(self.exit_points) > 0
 
     @property
     def is_integer(self) -> bool:

@@ -15,6 +15,7 @@ from spinney.export.c_text import (
     signed_type,
     unsigned_type,
 )
+from spinney.export.dropping import dropping_source
 from spinney.export.early_sums import EarlySums
 from spinney.export.layout import Layout
 from spinney.export.values import add_values
@@ -226,6 +227,15 @@ class EarlyExit:
         self.adding = self._add(first)
         if sums.kind == BY_BIN:
             return self._by_bin(self.adding, load) + predict
+        if sums.drops:
+            self._add_exit_points()
+            parts = {
+                "start": self.start(),
+                "add": self.adding,
+                "model": self._model("    "),
+            }
+            drops = dropping_source(sums, self.layout, self.tables, load, parts)
+            return drops + predict
         check = leaves = ""
         if n_exits:
             self._add_exit_points()

@@ -185,12 +185,12 @@ class FastLayout(Layout):
         category = fill(DOWN_CATEGORY, **parts)
         return in_set_source(self.slots) + fill(DOWN, category=category, **parts)
 
-    def walk_source(self) -> str:
+    def walk_source(self, drops: bool = False) -> str:
         parts = self._parts()
         if self.group == 1:
             return fill(WALK_ONE, **parts)
         source = ""
-        if self.forest.n_trees > FEW or not self._ends_with_few:
+        if drops or self.forest.n_trees > FEW or not self._ends_with_few:
             source += self._walk_together("P_walk", GROUP)
         if self._ends_with_few:
             source += self._walk_together("P_walk_few", FEW)

@@ -60,6 +60,8 @@ class Slots:
         Bits of a key.
     category_rule : str
         Of the forest.
+    missing : float or None
+        A number, or an integer, that stands for a missing value.
     """
 
     input_type: str
@@ -72,6 +74,7 @@ class Slots:
     right: NDArray[np.int32]
     key_bits: int
     category_rule: str
+    missing: float | None
 
     @property
     def n_slots(self) -> int:
@@ -96,7 +99,8 @@ class Slots:
     @property
     def is_plain(self) -> bool:
         """Whether a key depends on nothing but the number, and none is missing."""
-        return self.input_type in INTEGERS and not self.flags.any()
+        is_special = self.flags.any() or self.missing is not None
+        return self.input_type in INTEGERS and not is_special
 
     @property
     def n_category_slots(self) -> int:
@@ -124,7 +128,11 @@ def make_slots(forest: Forest, input_type: str | None, scale: ArrayLike) -> Slot
         flags[forest.zero_is_missing] |= ZERO_IS_MISSING
     if forest.category_set is not None:
         flags[forest.category_set >= 0] |= CATEGORICAL
-    may_miss = flags > 0 if is_integer else np.ones(forest.n_nodes, dtype=bool)
+    missing = forest.missing_value
+    if is_integer and missing is not None:
+        missing = _missing_integer(forest, scales, chosen)
+    may_miss = np.full(forest.n_nodes, not is_integer or missing is not None)
+    may_miss |= flags > 0
     flags[may_miss & forest.missing_left] |= MISSING_LEFT
     inner = np.flatnonzero(forest.feature >= 0)
     flags[forest.feature < 0] = 0
@@ -136,7 +144,7 @@ def make_slots(forest: Forest, input_type: str | None, scale: ArrayLike) -> Slot
     which = which.ravel()
     column, slot_flags = distinct[:, 1], distinct[:, 2].astype(np.uint8)
     bits = (FLOATS | INTEGERS)[chosen][1]
-    if is_integer and slot_flags.any():
+    if is_integer and (slot_flags.any() or missing is not None):
         bits = 64 if bits == 32 else 32  # so that no integer has the extreme keys
     slot = np.full(forest.n_nodes, len(column), dtype=np.int64)
     slot[inner] = which
@@ -171,6 +179,7 @@ def make_slots(forest: Forest, input_type: str | None, scale: ArrayLike) -> Slot
         read_only(right),
         bits,
         forest.category_rule,
+        missing,
     )
 
 
@@ -266,6 +275,36 @@ def _refuse_categories(
             "and no amounts."
         )
         raise InvalidArgumentError(msg)
+
+
+def _missing_integer(
+    forest: Forest, scales: NDArray[np.float64], input_type: str
+) -> int | None:
+    """Return the integer of a row that stands for a missing value; None if none does.
+
+    Raises if there are several, or another one in each column.
+    """
+    assert forest.missing_value is not None
+    limits = np.iinfo(input_type)
+    found = set()
+    used = np.unique(forest.feature[forest.feature >= 0])
+    for scale in np.unique(scales[used]).tolist():
+        near = np.clip(np.rint(forest.missing_value / scale), limits.min, limits.max)
+        tried = np.clip(near + np.arange(-9, 10), limits.min, limits.max)
+        with np.errstate(over="ignore"):
+            stands_for = (tried * scale).astype(forest.input_dtype)
+        is_missing = stands_for.astype(np.float64) == forest.missing_value
+        found.add(tuple(np.unique(tried[is_missing]).astype(np.int64).tolist()))
+    if found <= {()}:
+        return None
+    if len(found) > 1 or len(*found) > 1:
+        msg = (
+            f"{forest.source} takes {forest.missing_value!r} for a missing value, "
+            f"which is not one and the same {input_type} in all columns. Pass the same "
+            "input_scale for all of them, or float rows."
+        )
+        raise InvalidArgumentError(msg)
+    return int(found.pop()[0])
 
 
 def _last_integers(

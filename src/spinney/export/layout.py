@@ -29,6 +29,8 @@ class Layout(ABC):
     needs_end: bool
     # Whether integers are written as bytes, put together as they are read.
     in_bytes: bool
+    # Type of the number of a root, where several trees are walked at once.
+    root_type = "size_t"
 
     def __init__(self, forest: Forest, slots: Slots) -> None:
         self.forest = forest
@@ -51,8 +53,11 @@ class Layout(ABC):
         """Return what the functions below need; `single` if any takes single steps."""
 
     @abstractmethod
-    def walk_source(self) -> str:
-        """Return the function that takes a row down a tree."""
+    def walk_source(self, drops: bool = False) -> str:
+        """Return the function that takes a row down a tree, or down several.
+
+        With `drops` the trees of a group are not those that follow one another.
+        """
 
     @abstractmethod
     def leaf_of(self, tree: str, own: bool) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.export.c_text import Tables, fill, float_type, number, unsigned_type
+from spinney.export.curves import curve_source
 from spinney.export.layout import Layout
 from spinney.export.program import Program
 from spinney.forest import Forest
@@ -96,13 +97,15 @@ LOGISTIC_DOUBLE = """    return 1.0 / (1.0 + exp($scale * x));
 
 # One value per output, in the type of the sums.
 PROBABILITIES = """
-void P_predict_proba(const $row *row, $sum *probabilities) {
+void P_predict_proba(const $row *row, $proba *probabilities) {
     $sum total[$n_outputs];
 $locals    P_scores(row, total);
 $body}
 """
 PROBA_OF_ONE = """    probabilities[1] = $link;
     probabilities[0] = 1 - probabilities[1];
+"""
+PROBA_BY_CURVE = """    P_curve($link, probabilities);
 """
 PROBA_OF_EACH = """    for (v = 0; v < $n; v++) {
         probabilities[v] = $link;
@@ -183,6 +186,8 @@ class OwnScores:
         single = program.forest.sum_dtype == "float32"
         self.sum_type = "float" if single else "double"
         self.exp = "expf" if single else "exp"
+        curve = program.forest.curve
+        self.proba_type = self.sum_type if curve is None else "double"
         self.needs_math = False
 
     def add_tables(self, first: NDArray[np.intp]) -> None:
@@ -343,6 +348,8 @@ class OwnScores:
         parts = {"row": row, "sum": self.sum_type, "n": str(forest.n_outputs)}
         source = fill(PUBLIC_SCORES, load=load, **parts)
         if self.program.n_classes:
+            if forest.link == "none":
+                return source
             return source + self._probabilities_source(parts)
         link = "{}"
         if forest.link == "exp":
@@ -360,11 +367,19 @@ class OwnScores:
         is_logistic = forest.link in ("logistic", "logistic_each")
         link = "P_logistic({})" if is_logistic else "{}"
         curve = ""
+        by_curve = forest.curve if self.program.n_classes > 1 else None
+        if by_curve is not None and by_curve.of == "raw":
+            is_logistic, link = False, "{}"
         if is_logistic and self.program.n_classes > 1 and not self.decides_by_logistic:
             curve = self.logistic_source()
+        if by_curve is not None:
+            curve += curve_source(by_curve, self.sum_type, self.tables)
+            self.needs_math |= by_curve.kind != "isotonic"
         local = ""
         if self.program.n_classes == 1:
             body = "    probabilities[0] = total[0];\n"
+        elif by_curve is not None:
+            body = fill(PROBA_BY_CURVE, link=link.format("total[0]"))
         elif n == 1:
             body = fill(PROBA_OF_ONE, link=link.format("total[0]"))
         elif forest.link == "softmax":
@@ -375,7 +390,12 @@ class OwnScores:
             local = "    size_t v;\n"
             body = fill(PROBA_OF_EACH, link=link.format("total[v]"), **parts)
         return curve + fill(
-            PROBABILITIES, locals=local, body=body, n_outputs=n, **parts
+            PROBABILITIES,
+            locals=local,
+            body=body,
+            n_outputs=n,
+            proba=self.proba_type,
+            **parts,
         )
 
     @property
@@ -385,11 +405,14 @@ class OwnScores:
         n_outputs = self.program.forest.n_outputs
         scores = f"void P_scores(const {row} *row, {kind} *scores);"
         if n:
-            return [
-                f"/* Raw scores of all trees: {n_outputs} numbers. */\n{scores}",
-                f"/* Probabilities of all trees: {max(n, n_outputs)} numbers. */\n"
-                f"void P_predict_proba(const {row} *row, {kind} *probabilities);",
-            ]
+            found = [f"/* Raw scores of all trees: {n_outputs} numbers. */\n{scores}"]
+            if self.program.forest.link != "none":
+                found.append(
+                    f"/* Probabilities of all trees: {max(n, n_outputs)} numbers. */\n"
+                    f"void P_predict_proba(const {row} *row, "
+                    f"{self.proba_type} *probabilities);"
+                )
+            return found
         if n_outputs == 1:
             predict = f"/* The number. */\n{kind} P_predict(const {row} *row);"
         else:

@@ -349,7 +349,7 @@ class PackedLayout(Layout):
         )
         return in_set_source(self.slots) + start + self._code_source
 
-    def walk_source(self) -> str:
+    def walk_source(self, drops: bool = False) -> str:
         return fill(PACKED_WALK, **self._look())
 
     def leaf_of(self, tree: str, own: bool) -> str:

@@ -17,8 +17,9 @@ from spinney.calibration.limits import largest_bound
 from spinney.errors import UnsupportedModelError
 from spinney.export.anytime_sums import StepProgram
 from spinney.forest import Forest
+from spinney.forest.derived import Isolation
 from spinney.pruning.feature_cost_classifier import FeatureCostClassifier
-from spinney.runtime.exit_kinds import BY_BIN, DROPPING
+from spinney.runtime.exit_kinds import BY_BIN
 from spinney.runtime.exit_rule import ExitRule
 from spinney.runtime.scoring import (
     decision_threshold,
@@ -59,6 +60,8 @@ class Program:
         The bound that the classifier promises; None if it promises none.
     confidence : float or None
         The confidence of that bound; None if it holds in expectation.
+    has_other_bounds : bool
+        Whether it promises something about single classes, or about its accuracy.
     """
 
     forest: Forest
@@ -73,6 +76,7 @@ class Program:
     promise: str
     max_disagreement: float | None
     confidence: float | None
+    has_other_bounds: bool
 
     @property
     def is_reordered(self) -> bool:
@@ -112,15 +116,20 @@ def program_of(obj: Any) -> Program:
         raise UnsupportedModelError(msg)
     rule = obj.rule_ if isinstance(obj, EarlyExitClassifier) else None
     order = obj.order_ if isinstance(obj, AnytimeForestClassifier) else None
+    promise = None if rule is None else obj.promise_
     bound = getattr(obj, "max_disagreement", None)
+    if rule is None or not isinstance(bound, float | int):
+        bound = None
     return make_program(
         forest,
         rule,
         step_order=order,
         is_lazy=isinstance(obj, FeatureCostClassifier),
         promise=_promise(obj),
-        max_disagreement=None if rule is None or bound is None else float(bound),
+        max_disagreement=None if bound is None else float(bound),
         confidence=None if rule is None else getattr(obj, "confidence", None),
+        has_other_bounds=promise is not None
+        and (len(promise.by_class) > 0 or promise.accuracy is not None),
     )
 
 
@@ -133,6 +142,7 @@ def make_program(
     promise: str = ALL_TREES,
     max_disagreement: float | None = None,
     confidence: float | None = None,
+    has_other_bounds: bool = False,
 ) -> Program:
     """Return what the code has to do for a forest and a rule.
 
@@ -144,13 +154,12 @@ def make_program(
         When a row leaves early.
     step_order : ndarray of shape (n_steps,), default=None
         Tree of each step, for an anytime classifier.
-    is_lazy, promise, max_disagreement, confidence
+    is_lazy, promise, max_disagreement, confidence, has_other_bounds
         As of `Program`.
     """
     ordered, scoring, threshold, tolerance = forest, None, 0.0, 0.0
     position = np.arange(forest.n_trees)
     if rule is not None:
-        _refuse_dropping(rule)
         order = np.arange(forest.n_trees) if rule.at_once else rule.order
         ordered = forest.take(order)
         position = np.argsort(order)
@@ -175,19 +184,8 @@ def make_program(
         promise,
         max_disagreement,
         confidence,
+        has_other_bounds,
     )
-
-
-def _refuse_dropping(rule: ExitRule) -> None:
-    """Raise for a rule that drops classes: generated code evaluates them all."""
-    if rule.kind == DROPPING:
-        msg = (
-            "This classifier drops classes that are too far behind and leaves out "
-            "their trees, which generated code cannot do. Fit a CascadeClassifier with "
-            "rule='optimal', which lets rows leave by the lead of the best class, or "
-            "export forest_, which evaluates all trees."
-        )
-        raise UnsupportedModelError(msg)
 
 
 def _forest_of(obj: Any) -> Forest:
@@ -211,10 +209,15 @@ def _forest_of(obj: Any) -> Forest:
         )
         raise UnsupportedModelError(msg)
     forest = getattr(obj, "forest_", None)
+    combined = getattr(obj, "combined_", None)
+    if isinstance(combined, Isolation):
+        forest = combined.forest  # its labels are those of the model
     if not isinstance(forest, Forest):
         msg = (
             f"This {type(obj).__name__} holds several models, or some that are not "
-            "trees, and only a single ensemble of trees can be exported."
+            "trees, and only a single ensemble of trees can be exported. Export the "
+            "models inside one by one, with spinney.read_model(model), and put their "
+            "answers together on the device."
         )
         raise UnsupportedModelError(msg)
     return forest
@@ -222,31 +225,11 @@ def _forest_of(obj: Any) -> Forest:
 
 def _refuse_what_has_no_code(forest: Forest) -> None:
     """Raise for parts of a forest that the generated code would leave out."""
-    if forest.curve is not None:
-        msg = (
-            f"{forest.source} is calibrated, and the curve behind its trees cannot be "
-            "exported.\nHint: export the model inside, and apply the curve where its "
-            "probabilities are used."
-        )
-        raise UnsupportedModelError(msg)
     if forest.encoder is not None:
         msg = (
             f"{forest.source} looks up statistics of category values, and their tables "
             "cannot be exported.\nHint: encode the categories as numbers and train "
             "without cat_features."
-        )
-        raise UnsupportedModelError(msg)
-    if forest.link == "none":
-        msg = (
-            f"{forest.source} has no probabilities, and generated code has a function "
-            "for them.\nHint: use spinney.accelerate(model) in Python."
-        )
-        raise UnsupportedModelError(msg)
-    if forest.missing_value is not None:
-        msg = (
-            f"{forest.source} takes {forest.missing_value!r} for a missing value, and "
-            "generated code takes NaN only.\nHint: train with missing=nan, and pass "
-            "NaN for missing values."
         )
         raise UnsupportedModelError(msg)
 

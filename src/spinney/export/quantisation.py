@@ -5,7 +5,8 @@ values, divided by the scale, is off by no more than the sum of the largest roun
 errors of these trees; that number is worked out from the values themselves. Where a
 rule lets a row leave below or above a bound, the rounded sum has to be beyond the bound
 by this much: a row leaves only where the sum of the exact values would let it leave,
-too.
+too. Where a rule drops classes, the errors of both sums are added to the lead: the
+exact sum of a class that is dropped is behind by more than the exact lead.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from spinney.export.anytime import StepSums
 from spinney.export.early_sums import EarlySums
 from spinney.export.program import Program
 from spinney.forest import Forest
-from spinney.runtime.exit_kinds import BETWEEN, BY_BIN, BY_MARGIN
+from spinney.runtime.exit_kinds import BETWEEN, BY_BIN, BY_MARGIN, DROPPING
 from spinney.runtime.exit_rule import ExitRule
 from spinney.runtime.scoring import (
     decision_threshold,
@@ -179,20 +180,27 @@ def _rounded(
     values = np.rint(used * scale)
     # In units of the rounded sums; a little more, because this is worked out in floats.
     off = np.maximum.reduceat(np.abs(values - used * scale).max(axis=1), starts)
-    error = (np.cumsum(off) + own * scale) * (1.0 + 1e-9) + 1e-6
+    adds_to = np.ones((scoring.n_trees, scoring.n_outputs), dtype=np.bool_)
+    if scoring.tree_output is not None:
+        adds_to = scoring.tree_output[:, None] == np.arange(scoring.n_outputs)
+    error = np.cumsum(off[:, None] * adds_to, axis=0)
+    error = (error + own * scale) * (1.0 + 1e-9) + 1e-6
     one = scoring.n_outputs == 1
     start = np.zeros(scoring.n_outputs) if one else np.rint(base * scale)
     if not one:
-        error = error + float(np.abs(start - base * scale).max())
+        error += np.abs(start - base * scale)
     shift = base[0] * scale if one else 0.0
-    at = error[rule.exit_points - 1]
+    at = error[rule.exit_points - 1]  # of each sum at each exit point
     bounds = rule.bounds
     if rule.kind == BETWEEN:
-        lower = np.ceil(bounds[0] * scale - shift - at)
-        upper = np.floor(bounds[1] * scale - shift + at)
+        lower = np.ceil(bounds[0] * scale - shift - at[:, 0])
+        upper = np.floor(bounds[1] * scale - shift + at[:, 0])
         bounds = np.stack([lower, upper])
     elif rule.kind == BY_MARGIN:
-        bounds = np.stack([np.floor(bounds[0] * scale + 2.0 * at)] * 2)
+        bounds = np.stack([np.floor(bounds[0] * scale + 2.0 * at.max(axis=1))] * 2)
+    elif rule.kind == DROPPING:
+        of_pairs = at[:, :, None] + at[:, None, :]
+        bounds = np.floor(bounds * scale + of_pairs.reshape(bounds.shape))
     final = _finite(threshold) * scale - shift
     last = math.floor(final) + 1 if strict else math.ceil(final)
     largest = int(reach * scale) + scoring.n_trees + 2
@@ -203,14 +211,15 @@ def _rounded(
         start.astype(np.int64),
         rule.kind,
         rule.exit_points,
-        np.clip(bounds, -largest, largest).astype(np.int64),
+        # Two sums may be twice as far apart.
+        np.clip(bounds, -2 * largest, 2 * largest).astype(np.int64),
         rule.table,
         None,
         int(min(max(last, -largest), largest)),
         0.0,
         rule.at_once,
     )
-    return sums, scale, float(error[-1]) / scale
+    return sums, scale, float(error[-1].max()) / scale
 
 
 def _finite(threshold: float) -> float:

@@ -23,7 +23,7 @@ static $key P_key($row x, unsigned flags) {
     $key size;
     both.number = x;
     size = both.bits & $magnitude;
-    if (size > $infinity$zero) {
+    if (size > $infinity$zero$known) {
         return $missing;
     }
 $category    return both.bits & $sign ? $sign - size : $sign + size;
@@ -92,6 +92,11 @@ def key_source(slots: Slots) -> str:
             return f"0x{int(np.array([value], dtype=kind).view(unsigned)[0]):x}{ending}"
 
         zero = f" || ((flags & {ZERO_IS_MISSING}u) && size <= {pattern(ZERO_BAND)})"
+        known = ""
+        if slots.missing is not None:
+            # Both zeros are one number.
+            bits = "both.bits" if slots.missing else "size"
+            known = f" || {bits} == {pattern(slots.missing)}"
         return fill(
             KEY_OF_FLOAT,
             key=slots.key_type,
@@ -100,6 +105,7 @@ def key_source(slots: Slots) -> str:
             magnitude=f"0x{(1 << (slots.key_bits - 1)) - 1:x}{ending}",
             infinity=pattern(np.inf),
             zero=zero if has_zero else "",
+            known=known,
             missing=missing,
             category=_category_source(slots),
         )
@@ -108,12 +114,18 @@ def key_source(slots: Slots) -> str:
         f"        return {missing};\n    }}\n"
     )
     unused = "" if flags.any() else "    (void)flags;\n"
+    known = ""
+    if slots.missing is not None:
+        known = (
+            f"    if (x == {int(slots.missing)}) {{\n"
+            f"        return {missing};\n    }}\n"
+        )
     return fill(
         KEY_OF_INTEGER,
         key=slots.key_type,
         row=slots.row_type,
         sign=sign,
-        zero=zero if has_zero else unused,
+        zero=(zero if has_zero else unused) + known,
         category=_category_source(slots),
     )
 

@@ -344,7 +344,8 @@ class Writer:
         index, first = distinct(nodes, program.ordered.n_nodes, *columns)
         layout.add_tables(self.tables, index)
         self.own.add_tables(first)
-        source = self._common() + layout.walk_source() + self.own.scores_source()
+        drops = sums is not None and sums.drops
+        source = self._common() + layout.walk_source(drops) + self.own.scores_source()
         public = self.own.public_source(self._load)
         if program.n_classes == 0:
             self._prototypes += self.own.prototypes
@@ -401,7 +402,7 @@ class Writer:
         if sums.at_once:
             return early.source(first, self._load)
         layout.add_tables(self.tables, index)
-        source = self._common() + layout.walk_source()
+        source = self._common() + layout.walk_source(sums.drops)
         source += early.source(first, self._load)
         scores = IntegerScores(early, self.row)
         source += scores.source(self._load)
@@ -470,11 +471,20 @@ class Writer:
             if steps is not None:
                 return self._state_bytes
             sums = self.quantised.sums
-            return ram + sums.n_sums * BYTES[sums.ctype]
+            dropped = self._dropping_bytes(sums)
+            return ram + sums.n_sums * BYTES[sums.ctype] + dropped
         ram += forest.n_outputs * BYTES[self.own.sum_type]
         if self.program.scoring is not None:
             ram += self.program.scoring.n_outputs * 8
-        return ram
+        return ram + self._dropping_bytes(exact_sums(self.program))
+
+    def _dropping_bytes(self, sums: EarlySums | None) -> int:
+        """Return the bytes that tell which classes are left, and the next trees."""
+        if sums is None or not sums.drops:
+            return 0
+        group = self.layout.group
+        roots = group * (8 + BYTES.get(self.layout.root_type, 8))
+        return sums.n_sums + (roots if group > 1 else 0)
 
 
 def _before(source: str, marker: str, insert: str) -> str:
