@@ -10,6 +10,7 @@ import ctypes
 import math
 import os
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +22,18 @@ LINKS = ("identity", "logistic", "softmax", "logistic_each", "exp", "none")
 
 # XGBoost keeps the exponent below this, so that no probability is zero.
 LARGEST_FLOAT32_EXPONENT = np.float32(88.7)
+_LARGEST_EXPONENT = float(LARGEST_FLOAT32_EXPONENT)
 
 
 # Scores further apart than this have different probabilities, even in float32.
 CLOSE = 1e-3
 
 
+# So few numbers are quicker one by one in Python than all at once in NumPy.
+FEW = 3
+
+
+@cache
 def c_float_function(
     name: str, substitute: Callable[[float], float]
 ) -> Callable[[np.floating], np.float32]:
@@ -81,6 +88,33 @@ def logistic(raw: NDArray[np.floating], scale: float = 1.0) -> NDArray[np.floati
     return one / (one + exponential(exponent))
 
 
+def logistic_pair(score: float, scale: float) -> tuple[float, float]:
+    """Return the probabilities of two classes for one double, as `logistic` has them.
+
+    Parameters
+    ----------
+    score : float
+        Raw score of the second class.
+    scale : float
+        Factor inside the logistic curve.
+    """
+    try:
+        power = math.exp(-scale * score)  # the function of the C library, too
+    except OverflowError:
+        power = math.inf
+    positive = 1.0 / (1.0 + power)
+    return 1.0 - positive, positive
+
+
+def _float32_pair(score: float, scale: float) -> tuple[np.float32, np.float32]:
+    """Return the same for one float32, with every step rounded to float32."""
+    single = np.float32
+    exponent = -score if scale == 1.0 else float(-single(scale) * single(score))
+    power = single(np.exp(min(exponent, _LARGEST_EXPONENT)))
+    positive = single(1) / (single(1) + power)
+    return single(1) - positive, positive
+
+
 def softmax(raw: NDArray[np.floating], as_in_c: bool = False) -> NDArray[np.floating]:
     """Return ``exp(raw)`` normalised over the last axis."""
     powers = exponential(raw - raw.max(axis=-1, keepdims=True), as_in_c)
@@ -110,6 +144,10 @@ def class_probabilities(
     if link == "none":
         msg = "This model has scores and labels, but no probabilities."
         raise UnsupportedModelError(msg)
+    if len(raw) <= FEW and link == "logistic" and raw.shape[1] == 1:
+        one_by_one = _float32_pair if raw.dtype == np.float32 else logistic_pair
+        pairs = [one_by_one(score, scale) for score in raw[:, 0].tolist()]
+        return np.array(pairs, dtype=raw.dtype).reshape(-1, 2)
     positive = raw if link == "identity" else logistic(raw, scale)
     if raw.shape[1] > 1:
         return positive
@@ -139,7 +177,8 @@ def likeliest_classes(
     winners = raw.argmax(axis=1)
     best_two = np.partition(raw, -2, axis=1)[:, -2:]
     close = np.flatnonzero(best_two[:, 1] - best_two[:, 0] <= CLOSE)
-    winners[close] = softmax(raw[close], as_in_c=True).argmax(axis=1)
+    if len(close):
+        winners[close] = softmax(raw[close], as_in_c=True).argmax(axis=1)
     return winners
 
 

@@ -157,6 +157,22 @@ def plain_serves(kernels: Kernels, seconds: float = 0.0) -> bool:
     return work < COMPILE_SECONDS and not _are_kept(kernels)
 
 
+def are_ready(kernels: Kernels) -> bool:
+    """Whether kernels have answered in this process, and are to go on.
+
+    Parameters
+    ----------
+    kernels : Kernels
+        What is needed.
+    """
+    return (
+        kernels in _ready
+        and not _broken
+        and _insisted.get() != "plain"
+        and config.engine != "plain"
+    )
+
+
 def either(
     kernels: Kernels,
     seconds: float,

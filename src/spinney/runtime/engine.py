@@ -30,7 +30,7 @@ from spinney.runtime.batch_kernels import (
     add_trees,
     find_leaf_values,
 )
-from spinney.runtime.choice import Kernels, either, step_seconds
+from spinney.runtime.choice import Kernels, are_ready, either, step_seconds
 from spinney.runtime.encoding import RowEncoder
 from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.layout import Layout, fits_32_bits, lay_out
@@ -75,6 +75,7 @@ class Engine:
         self._tables: dict[type, NDArray[np.floating]] = {}
         self._row_arguments: dict[type, RowArguments | None] = {}
         self._plain: dict[type, tuple[PlainTrees, NDArray[np.floating]]] = {}
+        self._kernels: dict[tuple[str, np.dtype], Kernels] = {}
         self._n_levels = int(forest.depths.sum())
         self._widened: Widened | None = None
         self._is_widened = False
@@ -94,6 +95,14 @@ class Engine:
         self.sum_dtype = np.dtype(forest.sum_dtype)
         self.trees_per_output = per_output.astype(self.sum_dtype)
         self.is_narrow = fits_32_bits(forest)
+        # Types of arrays that go to a kernel as they are.
+        self._taken: frozenset[np.dtype] = frozenset(
+            {np.dtype(np.float32), self._input_dtype}
+            if self.is_narrow
+            and forest.encoder is None
+            and forest.missing_value is None
+            else ()
+        )
         # What comes before the trees, what their sum is divided by, what comes after.
         self._ends = np.zeros((3, forest.n_outputs), dtype=self.sum_dtype)
         self._ends[2 if forest.base_added == "last" else 0] = forest.base_score
@@ -109,6 +118,17 @@ class Engine:
         of a large batch with category values are encoded a block at a time, too.
         """
         forest = self.forest
+        if type(X) is np.ndarray and X.dtype in self._taken:
+            # The common case, which a call for a single row feels.
+            flags = X.flags
+            shape = X.shape
+            if (
+                len(shape) == 2
+                and shape[1] == forest.n_features
+                and flags.c_contiguous
+                and flags.aligned
+            ):
+                return read_only(X)
         if forest.encoder is not None:
             refuse_shuffled_columns(X, forest.feature_names)
             return self.encoding.rows(X)
@@ -174,7 +194,11 @@ class Engine:
 
     def kernels(self, what: str, dtype: np.dtype) -> Kernels:
         """Return which kernels do something with rows of `dtype`."""
-        return Kernels(what, dtype.name, self.sum_dtype.name)
+        found = self._kernels.get((what, dtype))
+        if found is None:  # the names of types take microseconds
+            found = Kernels(what, dtype.name, self.sum_dtype.name)
+            self._kernels[what, dtype] = found
+        return found
 
     def plain_seconds(self, n_rows: int) -> float:
         """Return about how long the plain engine takes for so many rows."""
@@ -238,8 +262,11 @@ class Engine:
         rows = read_only(rows)
         n_threads = threads_for(len(rows), n_jobs)
         what = "few rows" if len(rows) < MIN_BLOCK_ROWS else "batches"
+        kernels = self.kernels(what, rows.dtype)
+        if are_ready(kernels):
+            return self._compiled_raw(rows, n_threads)
         return either(
-            self.kernels(what, rows.dtype),
+            kernels,
             self.plain_seconds(len(rows)),
             lambda: self._compiled_raw(rows, n_threads),
             lambda: self._plain_raw(rows, n_threads),

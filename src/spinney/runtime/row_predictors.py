@@ -8,13 +8,13 @@ until there are kernels.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.forest.links import logistic_pair
 from spinney.runtime.choice import LOAD_SECONDS, Kernels, either, plain_serves
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class ProbabilityPredictor(_ScorePredictor):
             and not several
             and sum_dtype == np.float64
         )
-        self._scale = -float(forest.link_scale)
+        self._scale = float(forest.link_scale)
 
     def __call__(self, row: Any) -> NDArray[np.floating]:
         """Return the probability of each class for one row.
@@ -250,13 +250,7 @@ class ProbabilityPredictor(_ScorePredictor):
         if self._is_raw:
             return total[0]
         if self._is_logistic:
-            # The same function of the C library that `links.logistic` calls.
-            try:
-                power = math.exp(self._scale * float(total[0, 0]))
-            except OverflowError:
-                power = math.inf
-            positive = 1.0 / (1.0 + power)
-            return np.array((1.0 - positive, positive))
+            return np.array(logistic_pair(float(total[0, 0]), self._scale))
         return self._forest.probabilities(total)[0]
 
 
