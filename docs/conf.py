@@ -9,7 +9,9 @@ host too.
 
 from __future__ import annotations
 
+import inspect
 import sys
+from functools import cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,11 +29,15 @@ extensions = [
     "sphinx.ext.autosummary",
     "numpydoc",
     "myst_parser",
+    "sphinx_gallery.gen_gallery",
 ]
+templates_path = [str(ROOT / "docs" / "_templates")]
 root_doc = "docs/index"
 include_patterns = [
     "docs/*.md",
+    "docs/gallery/*.rst",
     "examples/README.md",
+    "docs/reference/*.rst",
     "benchmarks/README.md",
     "benchmarks/cold/README.md",
     "benchmarks/early/README.md",
@@ -49,6 +55,8 @@ exclude_patterns = [
     "src",
     "tests",
     "docs/_*",
+    "docs/gallery/sg_*",
+    "sg_*",
     "**/results",
     "**/__pycache__",
 ]
@@ -64,7 +72,7 @@ default_role = "autolink"
 autodoc_member_order = "bysource"
 toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # the docstrings tell, in words
-autosummary_generate = False
+autosummary_generate = True  # a page per name, below docs/reference
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
@@ -88,8 +96,40 @@ html_theme_options = {
 }
 
 
+# Examples run when the pages are built, except servers and what needs a C compiler.
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "docs/gallery",
+    "filename_pattern": r"\.py$",
+    "ignore_pattern": r"serve_|mlserver_runtime|forest_in_the_browser",
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+}
+
+
+def is_own(member):
+    """Whether a member of a class is defined by spinney, not by a base class."""
+    if isinstance(member, property):
+        member = member.fget
+    elif isinstance(member, cached_property):
+        member = member.func
+    elif isinstance(member, (classmethod, staticmethod)):
+        member = member.__func__
+    else:  # a method that exists under a condition only is wrapped
+        member = getattr(member, "__wrapped__", member)
+        if not inspect.isfunction(member):
+            return False
+    return member.__module__.startswith("spinney")
+
+
 def setup(app):
-    """Keep names that end in an underscore from being read as links."""
+    """Show spinney's own members only, and keep trailing underscores as they are."""
+
+    def skip_foreign(app, what, name, obj, skip, options):
+        if what != "class":
+            return None
+        return True if name.startswith("_") or not is_own(obj) else None
 
     def with_plain_names(app, what, name, obj, options, lines):
         # In front of numpydoc, which hands types on as they are.
@@ -97,4 +137,5 @@ def setup(app):
             line.replace("(n_features_in_,)", "(`n_features_in_`,)") for line in lines
         ]
 
+    app.connect("autodoc-skip-member", skip_foreign)
     app.connect("autodoc-process-docstring", with_plain_names, priority=100)

@@ -1,10 +1,10 @@
-"""Make a random forest faster, and prove on fresh rows that it answers as before.
+"""
+Accelerate a random forest and certify it
+=========================================
 
-Three sets of rows that have nothing in common: one to train on, one without labels to
-find out when it is safe to exit early, and one to check the result. The file at
-the end is what a service or a batch job loads.
-
-Run it: python examples/accelerate_forest.py
+Three disjoint sets of rows: one to train on, one without labels to calibrate early
+exit, and one to certify the result. The file at the end is what a service or a batch
+job loads.
 """
 
 from __future__ import annotations
@@ -26,24 +26,31 @@ X = X.astype(np.float32)
 model = RandomForestClassifier(150, max_depth=10, n_jobs=2, random_state=0)
 model.fit(X[:5000], y[:5000])
 
-# The bound is on how often an answer differs from that of model.predict. Without a
-# confidence it is kept on these rows, a part of which is kept back from fitting.
+# %%
+# ``max_disagreement`` bounds how often a prediction on new rows differs from
+# ``model.predict``, on average over the calibration rows drawn. Nothing is fitted to a
+# part of these rows; they decide how early a row may exit.
 fast = spinney.accelerate(model, X[5000:17_000], max_disagreement=0.005, random_state=0)
 print(fast.acceleration_)
 
-# Rows that nothing here has seen turn it into a statement about all new rows of the
-# same kind. accelerate(..., confidence=0.95) would have kept rows for that by itself.
+# %%
+# Fresh rows give a certificate that holds with 95 % confidence.
+# ``accelerate(..., confidence=0.95)`` would have kept rows for that by itself.
 fresh, truth = X[17_000:], y[17_000:]
 certificate = spinney.certify(fast, fresh, confidence=0.95)
 print(certificate)
 if certificate.upper_bound > 0.01:
     print("not good enough: pass more rows to accelerate, or a confidence")
 
+# %%
+# How many trees were evaluated, and what early exit costs in accuracy.
 labels, n_evaluated = fast.predict_counted(fresh)
 print(f"trees evaluated: {n_evaluated.mean():.1f} of {fast.forest_.n_trees} on average")
 print(f"right: {(labels == truth).mean():.4f}", end=", ")
 print(f"with all trees: {(model.predict(fresh) == truth).mean():.4f}")
 
+# %%
+# The file holds arrays and settings, no pickle.
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "fast.spinney"
     spinney.save(fast, path)
@@ -52,6 +59,8 @@ with tempfile.TemporaryDirectory() as folder:
     assert (loaded.predict(fresh) == labels).all()
 
 
+# %%
+# Time per row in one batch, on one thread each.
 def microseconds(predict):
     """Return the shortest time per row of three calls."""
     times = []
@@ -62,6 +71,6 @@ def microseconds(predict):
     return 1e6 * min(times) / len(fresh)
 
 
-model.n_jobs = 1  # one thread each
+model.n_jobs = 1
 print(f"scikit-learn: {microseconds(model.predict):6.2f} µs per row")
 print(f"spinney:      {microseconds(fast.predict):6.2f} µs per row")

@@ -1,17 +1,18 @@
-"""Answer before a deadline, with as many steps as the time allows.
+"""
+Predict by a deadline
+=====================
 
-A controller reads its sensors and has to act within a millisecond or less, whatever
-else the processor is doing. A forest that can only be evaluated as a whole has nothing
-to say when it is cut off. An anytime forest has an answer after every single step, and
-takes its steps in an order in which the first ones help most.
-
-Run it: python examples/answer_by_deadline.py
+A controller reads its sensors and has to act within a millisecond, whatever else the
+processor is doing. A forest that is evaluated as a whole has no prediction when it is
+cut off. An anytime forest has one after every single step, and takes the most useful
+steps first.
 """
 
 from __future__ import annotations
 
 from time import perf_counter
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
@@ -26,13 +27,14 @@ X = X.astype(np.float32)
 forest = RandomForestClassifier(60, max_depth=10, n_jobs=2, random_state=0)
 forest.fit(X[:5000], y[:5000])
 
-# The order of the steps is found on labelled rows that the forest has not seen.
+# %%
+# The step order is found on labelled rows that the forest was not trained on.
 anytime = spinney.AnytimeForestClassifier(FrozenEstimator(forest))
 anytime.fit(X[5000:7000], y[5000:7000])
 X_new, y_new = X[7000:], y[7000:]
 n_steps = len(anytime.order_)
 
-print(f"{n_steps} steps in all; share of the right answers after some of them:")
+print(f"{n_steps} steps in all; accuracy after some of them:")
 curve = anytime.accuracy_curve(X_new, y_new)
 random = spinney.AnytimeForestClassifier(
     FrozenEstimator(forest), order="random", random_state=0
@@ -41,7 +43,17 @@ random_curve = random.accuracy_curve(X_new, y_new)
 for k in (0, 10, 30, 100, 200, n_steps):
     print(f"  {k:5} steps: {curve[k]:.3f}   in random order: {random_curve[k]:.3f}")
 
-# A batch by a deadline. Rows advance together, so none is left behind for another.
+# %%
+# The accuracy after every step, beside a random order.
+fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
+ax.plot(curve, label="backward squirrel order")
+ax.plot(random_curve, label="random order")
+ax.set(xlabel="steps per row", ylabel="accuracy on held-out rows")
+ax.legend(frameon=False)
+plt.show()
+
+# %%
+# A batch by a deadline. All rows advance together.
 print(f"{len(X_new):,} rows by a deadline:")
 for seconds in (0.001, 0.002, 0.005, 1.0):
     start = perf_counter()
@@ -49,19 +61,21 @@ for seconds in (0.001, 0.002, 0.005, 1.0):
     took = perf_counter() - start
     print(
         f"  {1000 * seconds:6.0f} ms allowed, {1000 * took:6.1f} ms taken, "
-        f"{steps_taken.mean():6.1f} steps per row, {(labels == y_new).mean():.3f} right"
+        f"{steps_taken.mean():6.1f} steps per row, "
+        f"accuracy {(labels == y_new).mean():.3f}"
     )
 
-# With enough time, the answers are those of the forest, row for row.
+# With enough time, the predictions are those of the forest, row for row.
 assert (labels == forest.predict(X_new)).all()
-print("with time for all steps the answers are those of the forest itself")
+print("with time for all steps, predictions are those of the forest itself")
 
-# One row, cut off from outside: step while there is nothing better to do.
+# %%
+# One row: take steps until interrupted.
 session = anytime.session(X_new[0])
 until = perf_counter() + 0.0001
 while not session.done and perf_counter() < until:
     session.step(10)
 print(
-    f"one row, 0.1 ms: {session.steps_done} of {n_steps} steps, answer "
+    f"one row, 0.1 ms: {session.steps_done} of {n_steps} steps, prediction "
     f"{session.predict()}, full forest {forest.predict(X_new[:1])[0]}"
 )

@@ -1,12 +1,11 @@
-"""Reject most candidates early, and rank the rest by their exact scores.
+"""
+Reject most candidates early and rank the rest exactly
+======================================================
 
-A recommender scores a hundred thousand items and shows ten. Nearly all items are to be
-rejected, and of those nobody wants to know the score. With early_exit="negative" a
-cascade rejects an item as soon as its partial score is low enough, and evaluates all
-trees for the others, so that the promising ones have the very score that the model
-gives.
-
-Run it: python examples/filter_candidates.py
+A recommender scores a hundred thousand items and shows ten. Nearly all items are
+rejected, and nobody needs their scores. With ``early_exit="negative"`` a cascade
+rejects an item as soon as its partial score is low enough, and evaluates all trees for
+the others, so the promising items get exactly the score that the model gives.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from sklearn.frozen import FrozenEstimator
 
 import spinney
 
-# Items: one in twenty is worth showing.
+# %%
+# One item in twenty is worth showing.
 X, y = make_classification(
     46_000, 25, n_informative=10, weights=[0.95], class_sep=1.5, random_state=0
 )
@@ -28,8 +28,10 @@ X = X.astype(np.float32)
 model = HistGradientBoostingClassifier(max_iter=200, random_state=0)
 model.fit(X[:8000], y[:8000])
 
-# Rows that the model has not seen; no labels needed. With a confidence, the bound is
-# proven for new rows: it costs rows, and some trees.
+# %%
+# Calibration rows that the model was not trained on; no labels needed. With
+# ``confidence`` the bound on new rows holds with that probability, which takes more
+# calibration rows and a few more trees.
 cascade = spinney.CascadeClassifier(
     FrozenEstimator(model),
     max_disagreement=0.002,
@@ -40,6 +42,8 @@ cascade = spinney.CascadeClassifier(
 ).fit(X[8000:26_000])
 print(cascade.certificate_)
 
+# %%
+# New items: most are rejected after a few trees.
 items = X[26_000:]
 labels, n_evaluated = cascade.predict_counted(items)
 rejected = n_evaluated < cascade.forest_.n_trees
@@ -50,14 +54,17 @@ own = model.predict(items)
 print(f"decided otherwise than the model: {(labels != own).mean():.3%}")
 print(f"of the items that it accepts, lost: {(labels[own == 1] == 0).mean():.2%}")
 
-# The ten best, by scores that are those of the model. Rejected items have the lowest
-# score there is, so they come last.
+# %%
+# The ten best items, by the model's own scores. Rejected items score minus infinity, so
+# they come last.
 scores = cascade.decision_function(items)
 best = np.argsort(-scores, kind="stable")[:10]
 exact = np.argsort(-model.decision_function(items), kind="stable")[:10]
 print("the ten best:", best.tolist())
 print("the same as without a cascade:", best.tolist() == exact.tolist())
 
+# %%
+# Time per item.
 for name, score in (
     ("the model itself", model.decision_function),
     ("all trees in spinney", cascade.forest_.decision_function),

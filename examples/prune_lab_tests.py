@@ -1,15 +1,16 @@
-"""Prune a forest so that it orders fewer laboratory tests.
+"""
+Prune a forest so that it orders fewer laboratory tests
+=======================================================
 
 Every feature here belongs to a test, and a test costs something: once it is paid for,
-all its values are there, for all trees. A forest looks at nearly everything. Pruning
-cuts off the questions that cost more than they help, in all trees together, and lays
-out every trade-off that is the best one at some price.
-
-Needs OR-tools: pip install "spinney[prune]". Run it: python examples/prune_lab_tests.py
+all its values are available to all trees. A forest uses nearly all of them. Pruning
+removes the splits that cost more than they help, in all trees jointly, and returns the
+whole frontier of optimal trade-offs. Needs OR-tools: ``pip install "spinney[prune]"``.
 """
 
 from __future__ import annotations
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
@@ -22,13 +23,13 @@ X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 X_train, X_rest, y_train, y_rest = train_test_split(
     X, y, test_size=0.5, stratify=y, random_state=0
 )
-X_look, X_test, y_look, y_test = train_test_split(
+X_valid, X_test, y_valid, y_test = train_test_split(
     X_rest, y_rest, test_size=0.5, stratify=y_rest, random_state=0
 )
 
-# Made-up prices. Each of ten measurements gives three columns (mean, error, worst),
-# bought together; the size of a cell is cheap to measure, the finer points of its
-# shape take an hour at the microscope.
+# %%
+# Prices for illustration. Each of ten measurements gives three columns (mean, error,
+# worst), bought together; the size of a cell is cheap to measure, its shape is not.
 prices = {
     **{"radius": 4.0, "perimeter": 4.0, "area": 4.0},
     **{"texture": 10.0, "smoothness": 10.0, "compactness": 10.0},
@@ -39,25 +40,34 @@ tests = {name: [column for column in X if name in column] for name in prices}
 
 forest = RandomForestClassifier(40, max_depth=8, random_state=0).fit(X_train, y_train)
 
-# Pruned with the rows that the forest was trained on, as the paper does; a point is
-# then chosen by looking at other rows, and judged on others again.
+# %%
+# Prune on the rows that the forest was trained on, as the paper does; choose a point on
+# validation rows, and judge it on test rows.
 pruner = spinney.FeatureCostPruner(
     FrozenEstimator(forest), feature_groups=tests, feature_costs=prices, trade_off=0.0
 ).fit(X_train, y_train)
 frontier = pruner.frontier_
-print(f"{len(frontier)} forests, each the best one at some price of cost")
+print(f"{len(frontier)} forests on the frontier, each optimal at some trade-off")
 
-print(" trade-off   nodes   cost of a patient   right (rows to choose by)")
+print(" trade-off   nodes   cost per patient   accuracy (validation rows)")
 right = []
 for place, point in enumerate(frontier):
     pruned = pruner.forest_at(place)
-    right.append(np.mean(pruned.predict(X_look.to_numpy()) == y_look))
+    right.append(np.mean(pruned.predict(X_valid.to_numpy()) == y_valid))
     if place % max(1, len(frontier) // 8) == 0 or place == len(frontier) - 1:
         print(
             f"{point.trade_off:10.6f} {point.n_nodes:7} {point.cost:19.1f} "
             f"{right[-1]:10.3f}"
         )
 
+# %%
+# The whole frontier: validation accuracy against the expected cost of a patient.
+fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
+ax.plot(frontier.cost, right, ".-")
+ax.set(xlabel="cost per patient", ylabel="accuracy on validation rows")
+plt.show()
+
+# %%
 # The cheapest forest that is at most one percentage point worse than the largest.
 good = np.flatnonzero(np.array(right) >= right[0] - 0.01)
 chosen = int(good[np.argmin(frontier.cost[good])])
@@ -70,13 +80,12 @@ final = spinney.FeatureCostPruner(
 
 full_cost = float(sum(prices.values()))
 print(f"chosen: trade-off {frontier.trade_off[chosen]:.6f}")
-print(
-    f"right on the last quarter of the rows: {final.score(X_test, y_test):.3f}", end=""
-)
+print(f"accuracy on test rows: {final.score(X_test, y_test):.3f}", end="")
 print(f", before pruning {np.mean(final.predict_full(X_test) == y_test):.3f}")
-print(f"cost of a patient: {final.feature_cost(X_test).mean():.1f} of {full_cost:.0f}")
+print(f"cost per patient: {final.feature_cost(X_test).mean():.1f} of {full_cost:.0f}")
 
-# In use, tests are ordered as trees need them, and never for nothing.
+# %%
+# In use, a test is ordered only when a tree needs it.
 table = X_test.to_numpy()
 found = final.predict_lazily(lambda column, rows: table[rows, column], len(table))
 assert (found.labels == final.predict(X_test)).all()

@@ -1,15 +1,15 @@
-"""Ask a language model several times, and stop as soon as the majority is clear.
+"""
+Stop sampling a language model when the majority is clear
+=========================================================
 
-Sampling 40 answers and taking the majority is better than taking one answer, and costs
-40 calls. Most questions are clear after a few. `optimal_strategy` says when to stop,
-such that on average one question in a hundred at most is decided otherwise than by all
-40 samples, with as few calls as possible. No trees are involved, and nothing is known
-about the model but past votes.
+The majority of 40 samples is better than a single answer, and costs 40 calls. Most
+questions are clear after a few. ``optimal_strategy`` says when to stop: on average at
+most one question in a hundred is decided differently than by all 40 samples, with as
+few calls as possible. No trees are involved, and nothing is known about the model but
+past votes.
 
-The sampler here is made up: each question has its own probability that a sample says
+The sampler here is simulated: each question has its own probability that a sample says
 yes. Put your own call in its place.
-
-Run it: python examples/stop_a_poll.py
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ N_SAMPLES = 40
 MAX_DISAGREEMENT = 0.01
 
 
-class MadeUpModel:
-    """Says yes or no; on most questions it is sure of itself."""
+class SimulatedModel:
+    """Says yes or no; on most questions nearly always the same."""
 
     def __init__(self, n_questions, seed):
-        self.draw = np.random.default_rng(seed)
-        self.yes = self.draw.beta(0.3, 0.4, size=n_questions)
+        self.rng = np.random.default_rng(seed)
+        self.yes = self.rng.beta(0.3, 0.4, size=n_questions)
         self.n_calls = 0
 
     def sample(self, question):
         """Answer a question once. This is the call that costs money."""
         self.n_calls += 1
-        return bool(self.draw.random() < self.yes[question])
+        return bool(self.rng.random() < self.yes[question])
 
 
 def main():
-    # Past questions, all of them sampled in full, tell how clear votes usually are.
-    past = MadeUpModel(2000, seed=0)
+    # Past questions, all of them sampled in full, show how clear votes usually are.
+    past = SimulatedModel(2000, seed=0)
     n_yes = [sum(past.sample(q) for _ in range(N_SAMPLES)) for q in range(2000)]
     votes = np.bincount(n_yes, minlength=N_SAMPLES + 1)
 
-    # One more of each, so that no number of votes is taken as impossible.
+    # One more of each, so that no count is treated as impossible.
     strategy = spinney.optimal_strategy(N_SAMPLES, MAX_DISAGREEMENT, votes=votes + 1)
     print(f"promised: {strategy.expected_votes:.1f} of {N_SAMPLES} samples on average,")
-    print(f"          {strategy.proven_disagreement:.2%} decided otherwise")
+    print(f"          {strategy.proven_disagreement:.2%} decided differently")
 
     # New questions. Samples come independently, so any order is a random order.
     n_questions = 3000
-    model = MadeUpModel(n_questions, seed=1)
+    model = SimulatedModel(n_questions, seed=1)
     n_different = 0
     n_cast = []
     for question in range(n_questions):
@@ -67,7 +67,7 @@ def main():
 
     full = n_questions * N_SAMPLES
     print(f"measured: {np.mean(n_cast):.1f} samples on average,")
-    print(f"          {n_different / n_questions:.2%} decided otherwise")
+    print(f"          {n_different / n_questions:.2%} decided differently")
     print(f"calls saved: {full - model.n_calls:,} of {full:,} ", end="")
     print(f"({1 - model.n_calls / full:.0%})")
     print("questions by samples needed:")
@@ -76,7 +76,7 @@ def main():
         span = f"{least} to {most}" if least < most else f"{least}"
         print(f"  {span:>8}  {share:6.1%}  {'#' * round(50 * share)}")
 
-    # Without past votes, and for every single question whatever its votes are:
+    # A bound for every single question, whatever its votes are:
     careful = spinney.optimal_strategy(
         N_SAMPLES, MAX_DISAGREEMENT, objective="minimixed", votes=votes
     )

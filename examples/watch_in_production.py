@@ -1,9 +1,11 @@
-"""Serve a forest, let the rows drift, and see the alarm.
+"""
+Monitor the bound in production
+===============================
 
 A forest is accelerated on last month's rows. The rows of this month are like them at
-first; then the sensors wear out and add ever more noise, and more rows land where the
-trees differ. The monitor checks one row in five against all trees. With ``--plot FILE``
-it draws what it has seen.
+first; then the sensors wear out and add ever more noise, and the trees disagree on more
+rows. The monitor checks one row in five against all trees and raises an alarm once the
+bound is clearly exceeded. ``--plot FILE`` writes the picture to a file.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
@@ -24,7 +28,7 @@ N_DAYS, ROWS_PER_DAY, DRIFT_FROM = 60, 1000, 30
 def main() -> None:
     """Serve sixty days, half of them with drift."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plot", help="draw the days into this file")
+    parser.add_argument("--plot", help="write the picture to this file")
     options = parser.parse_args()
     n_served = N_DAYS * ROWS_PER_DAY
     X, y = make_classification(
@@ -52,13 +56,15 @@ def main() -> None:
                 f"{seen['max_disagreement']:.1%}."
             )
     print(monitor)
+    figure = draw(days)
     if options.plot:
-        draw(days, options.plot)
+        figure.savefig(options.plot, dpi=120)
+    else:
+        plt.show()
 
 
-def draw(days: list[dict[str, Any]], path: str) -> None:
+def draw(days: list[dict[str, Any]]) -> Figure:
     """Draw the disagreement with its interval, the bound and the alarm."""
-    import matplotlib.pyplot as plt
 
     def column(name: str) -> NDArray[np.float64]:
         return np.array([day[name] for day in days], dtype=np.float64)
@@ -70,7 +76,7 @@ def draw(days: list[dict[str, Any]], path: str) -> None:
         100 * column("lower"),
         100 * column("upper"),
         alpha=0.25,
-        label="holds at all times, 95 %",
+        label="95 % confidence sequence",
     )
     ax.plot(number, 100 * column("disagreement"), label="checked rows that disagree")
     ax.axhline(100 * days[0]["max_disagreement"], color="black", ls="--", label="bound")
@@ -82,7 +88,7 @@ def draw(days: list[dict[str, Any]], path: str) -> None:
         ax.text(alarms[0] + 0.4, 2.1, "alarm", color="firebrick")
     ax.set(xlabel="day", ylabel="disagreement so far, %", ylim=(0, 2.6))
     ax.legend(loc="upper center", frameon=False, bbox_to_anchor=(0.32, 1.0))
-    figure.savefig(path, dpi=120)
+    return figure
 
 
 if __name__ == "__main__":

@@ -21,9 +21,15 @@ if not SCRIPTS:
     pytest.skip("examples are not shipped here", allow_module_level=True)
 
 
+# Pictures are for the gallery; here there is no screen.
+pytestmark = pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
+
+
 @pytest.fixture
 def output_of(tmp_path, monkeypatch, capfd):
     """Return what runs a script in a folder of its own and returns what it prints."""
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="needs the extra plot")
+    pyplot.switch_backend("agg")
     monkeypatch.chdir(tmp_path)
 
     def output_of(script):
@@ -32,6 +38,7 @@ def output_of(tmp_path, monkeypatch, capfd):
         printed, complaint = capfd.readouterr()
         assert complaint == ""
         assert list(tmp_path.iterdir()) == [], "left a file behind"
+        pyplot.close("all")
         return printed
 
     return output_of
@@ -124,18 +131,36 @@ def test_answers_come_by_the_deadline_and_get_better(output_of):
     assert curve[0][1] < curve[2][1] < curve[-1][1]
     assert curve[2][1] > curve[2][2]
     assert curve[-1][1] == curve[-1][2]
-    assert "answers are those of the forest itself" in said
+    assert "predictions are those of the forest itself" in said
 
 
 def test_pruning_lays_out_trade_offs_and_lowers_the_cost(output_of):
     pytest.importorskip("ortools", reason="pruning needs the extra prune")
     said = output_of("prune_lab_tests.py")
     assert numbers_after("", said)[0] > 5  # forests on the frontier
-    cost, in_all = numbers_after("cost of a patient", said)
+    cost, in_all = numbers_after("cost per patient", said)
     assert cost < 0.8 * in_all
-    right, before = numbers_after("right on the last quarter", said)
+    right, before = numbers_after("accuracy on test rows", said)
     assert right > before - 0.05
     assert "values fetched" in said
+
+
+def test_categories_are_read_as_the_library_reads_them(output_of):
+    pytest.importorskip("lightgbm", reason="needs the extra lightgbm")
+    said = output_of("lightgbm_categories.py").splitlines()
+    assert said[0].startswith("(('Bergen', 'Oslo', 'Tromsø'), ")
+    assert said[1] == said[2]  # of a city that the model has not seen
+    assert numbers_after("spinney", "\n".join(said))
+
+
+def test_each_class_keeps_its_bound(output_of):
+    said = output_of("bounds_per_class.py")
+    assert "at most 0.5 % of class 0" in said
+    for label, bound in ((0, 0.5), (1, 2.0)):
+        _, wrong, rows, *_ = numbers_after(f"{label} <Certificate", said)
+        assert 100 * wrong <= 2 * bound * rows  # two or three standard deviations above
+    before, after = numbers_after("predicted fraud", said)
+    assert abs(after - before) < 1
 
 
 def test_a_forest_goes_into_a_page(output_of):

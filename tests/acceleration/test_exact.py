@@ -168,6 +168,30 @@ def test_frames_and_their_names():
     )
 
 
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost", "catboost"])
+def test_frames_of_other_libraries_give_no_warning(library):
+    module = pytest.importorskip(library)
+    name, settings = {
+        "lightgbm": ("LGBMClassifier", {"n_estimators": 4, "verbose": -1}),
+        "xgboost": ("XGBClassifier", {"n_estimators": 4}),
+        "catboost": (
+            "CatBoostClassifier",
+            {"iterations": 4, "verbose": False, "allow_writing_files": False},
+        ),
+    }[library]
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    model = getattr(module, name)(**settings).fit(frame, TWO)
+    fast = spinney.accelerate(model)
+    # Warnings are errors here.
+    expected = model.predict(frame)
+    np.testing.assert_array_equal(fast.predict(frame), expected)
+    np.testing.assert_array_equal(fast.predict(X), expected)
+    with pytest.raises(ValueError, match="column"):
+        fast.predict(frame[list("edcba")])
+    with pytest.raises(ValueError, match="4 features"):
+        fast.predict(frame[list("abcd")])
+
+
 def test_a_pipeline_that_was_fitted_on_texts(tmp_path):
     frame = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 2] > 0, "yes", "no")})
     by_column = ColumnTransformer(

@@ -19,7 +19,11 @@ from sklearn.utils import (
     indexable,
 )
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_n_features,
+    check_is_fitted,
+    validate_data,
+)
 
 from spinney.calibration.row_splits import held_out_split, plain_held_out_split
 from spinney.errors import (
@@ -124,11 +128,26 @@ class EnsembleEstimator(MetaEstimatorMixin):
         if self._is_plain(X):
             return self.forest_.engine.rows(X)
         if self._takes_as_is(X):
-            validate_data(self, X, reset=False, skip_check_array=True)
+            self._check_columns(X)
         else:
             finite = not self._takes_missing()
             X = validate_data(self, X, reset=False, ensure_all_finite=finite)
         return self._converted(self._preprocessed(X))
+
+    def _check_columns(self, X: Any) -> None:
+        """Check the columns of rows by the names of the fit, or leave it to the forest.
+
+        A forest with names of its own checks them, by the rules of the library that it
+        was read from. scikit-learn would warn that there are none.
+        """
+        forest = self.forest_
+        by_forest = forest is not None and forest.feature_names is not None
+        if by_forest and not (
+            hasattr(self, "feature_names_in_") or self.has_preprocessing
+        ):
+            _check_n_features(self, X, reset=False)
+        else:
+            validate_data(self, X, reset=False, skip_check_array=True)
 
     def _converted(self, X: Any) -> Any:
         """Return rows as the engine takes them; dense, if they have to be."""
