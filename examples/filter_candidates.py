@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from time import perf_counter
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -41,6 +42,11 @@ cascade = spinney.CascadeClassifier(
     random_state=0,
 ).fit(X[8000:26_000])
 print(cascade.certificate_)
+
+# %%
+# The rule: partial scores below the line are rejected at that exit point.
+cascade.plot()
+plt.show()
 
 # %%
 # New items: most are rejected after a few trees.

@@ -14,6 +14,7 @@ yes. Put your own call in its place.
 
 from __future__ import annotations
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import spinney
@@ -81,6 +82,9 @@ def main():
         N_SAMPLES, MAX_DISAGREEMENT, objective="minimixed", votes=votes
     )
     print(f"bound for every question alone: {careful.expected_votes:.1f} samples")
+
+    strategy.plot()
+    plt.show()
 
 
 if __name__ == "__main__":

@@ -50,7 +50,12 @@ def test_a_script_runs_in_a_process_of_its_own(tmp_path):
         capture_output=True,
         text=True,
         encoding="utf-8",
-        env={**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONIOENCODING": "utf-8"},
+        env={
+            **os.environ,
+            "MPLBACKEND": "template",
+            "PYTHONPATH": str(SOURCE),
+            "PYTHONIOENCODING": "utf-8",
+        },
         cwd=tmp_path,
         timeout=300,
         check=False,
