@@ -229,5 +229,3 @@ def test_save_and_load_keep_dropped_classes(tmp_path):
     ):
         np.testing.assert_array_equal(got, wanted)
     np.testing.assert_array_equal(again.leads_, fast.leads_)
-    with pytest.raises(spinney.UnsupportedModelError, match="drops classes"):
-        spinney.export_c(fast, tmp_path / "fast.c")

@@ -38,6 +38,7 @@ from spinney.runtime.exit_rule import ExitRule, final_answers
 from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.row_kernels import (
     ExitArguments,
+    RowArguments,
     early_class_of_row,
     early_sums_of_row,
     settle_rows,
@@ -338,11 +339,13 @@ class EarlyExitEngine:
         """Answer the rows of one thread, by kernels."""
         dtype = rows.dtype.type
         whole = self._scoring.engine
-        by_row = whole.row_arguments(dtype)
-        if by_row is None and len(rows) < MIN_BLOCK_ROWS and whole.widened is not None:
-            rows = read_only(whole.widened.rows(rows))
-            by_row = whole.widened.engine.row_arguments(dtype)
+        by_row, wide = whole.row_arguments(dtype), None
+        if by_row is None and whole.widened is not None:
+            wide = whole.widened
+            by_row = wide.engine.row_arguments(dtype)
         if len(rows) < MIN_BLOCK_ROWS and by_row is not None:
+            if wide is not None:
+                rows, wide = read_only(wide.rows(rows)), None
             k, n_left = 0, len(rows)
             index = np.arange(n_left)
             totals = np.tile(self._start, (n_left, 1))
@@ -361,21 +364,48 @@ class EarlyExitEngine:
                 n_evaluated,
                 sums,
             )
-        if by_row is not None and n_left > 0:
-            arguments = (
-                rows,
-                *by_row,
-                *self._exit_arguments,
-                k,
-                totals[:n_left],
-                index[:n_left],
-                classes,
-                n_evaluated,
-            )
-            if self.rule.kind == DROPPING:
-                settle_dropping_rows(*arguments)
-            else:
-                settle_rows(*arguments, sums)
+        if by_row is None or n_left == 0:
+            return
+        left, totals = index[:n_left], totals[:n_left]
+        if wide is None:
+            self._settle(rows, by_row, k, totals, left, classes, n_evaluated, sums)
+            return
+        # Only the rows that are left are widened, and answered apart from the others.
+        some = np.arange(n_left)
+        found, counts = classes[left], n_evaluated[left]
+        of_some = sums[left] if len(sums) else sums
+        wider = read_only(wide.rows(rows[left]))
+        self._settle(wider, by_row, k, totals, some, found, counts, of_some)
+        classes[left], n_evaluated[left] = found, counts
+        if len(sums):
+            sums[left] = of_some
+
+    def _settle(
+        self,
+        rows: NDArray[np.floating],
+        by_row: RowArguments,
+        k: int,
+        totals: NDArray[np.float64],
+        index: NDArray[np.int64],
+        classes: NDArray[np.intp],
+        n_evaluated: NDArray[np.int32],
+        sums: NDArray[np.float64],
+    ) -> None:
+        """Answer a few rows, which have not come to exit point `k` yet, one by one."""
+        arguments = (
+            rows,
+            *by_row,
+            *self._exit_arguments,
+            k,
+            totals,
+            index,
+            classes,
+            n_evaluated,
+        )
+        if self.rule.kind == DROPPING:
+            settle_dropping_rows(*arguments)
+        else:
+            settle_rows(*arguments, sums)
 
     def _stages_for(self, dtype: type[np.floating]) -> Stages:
         """Return the stages for rows of `dtype`, laid out on first use."""

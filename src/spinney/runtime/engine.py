@@ -284,7 +284,7 @@ class Engine:
                 return total
             wide = self.widened
             if wide is not None:
-                return wide.engine.raw(wide.rows(rows))
+                return wide.engine._compiled_raw(read_only(wide.rows(rows)), 1)
         layout = self.layout(rows.dtype.type)
         table = self.table(layout, rows.dtype.type)
         block = rows_per_block(layout, rows)

@@ -32,10 +32,17 @@ def load_row(X, i, columns, rows, start):
     """
     n_columns = columns.shape[0]
     any_nan = False
-    for c in range(n_columns):
-        x = X[i, u(columns[c])]
-        rows[start + c] = x
-        any_nan |= x != x
+    if n_columns > 0 and columns[n_columns - 1] == n_columns - 1:
+        # All columns from the first on, which is several times quicker to copy.
+        for c in range(u(n_columns)):
+            x = X[i, c]
+            rows[u(start) + c] = x
+            any_nan |= x != x
+    else:
+        for c in range(n_columns):
+            x = X[i, u(columns[c])]
+            rows[start + c] = x
+            any_nan |= x != x
     rows[start + n_columns] = -np.inf
     return any_nan
 

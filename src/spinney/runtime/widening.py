@@ -32,44 +32,61 @@ RULES = {"truncate": 0, "floor": 1, "exact": 2}
 
 
 @kernel
-def widen_rows(X, tests, table, rule, wide):  # type: ignore[no-untyped-def]
-    """Write rows with the outcomes of all tests of their categories behind them.
+def widen_row(row, kept, tests, table, rule, wide):  # type: ignore[no-untyped-def]
+    """Write a row with the outcomes of all tests of its categories behind it.
+
+    Parameters
+    ----------
+    row : ndarray of shape (n_features,)
+        The row.
+    kept : ndarray of shape (n_kept,), dtype=int64
+        The columns that are compared as numbers, which come first.
+    tests : ndarray of shape (n_columns, 4), dtype=int64
+        For each column with categories: which it is; how many codes it has in the
+        table, which are followed by a line for all other numbers and one for NaN; how
+        many tests; where its lines begin.
+    table : ndarray, dtype of `row`
+        The lines of all columns, one after another.
+    rule : int
+        What a number that is no integer means, as in `Categories`.
+    wide : ndarray of shape (n_kept + n_tests,), dtype of `row`
+        Overwritten.
+    """
+    to = u(kept.shape[0])
+    for c in range(to):
+        wide[c] = row[u(kept[c])]
+    for k in range(u(tests.shape[0])):
+        x = row[u(tests[k, u(0)])]
+        n_codes = tests[k, u(1)]
+        category = np.trunc(x) if rule == 0 else np.floor(x)
+        is_code = category >= 0 and category < n_codes
+        line = n_codes
+        if x != x:
+            line += 1
+        elif is_code and (rule != 2 or x == category):
+            line = np.int64(category)
+        width = u(tests[k, u(2)])
+        begin = u(tests[k, u(3)]) + u(line) * width
+        for v in range(width):
+            wide[to + v] = table[begin + v]
+        to += width
+
+
+@kernel
+def widen_rows(X, kept, tests, table, rule, wide):  # type: ignore[no-untyped-def]
+    """Write several rows as `widen_row` does.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features)
         Rows.
-    tests : ndarray of shape (n_columns, 4), dtype=int64
-        For each column with categories: which it is; how many codes it has in the
-        table, which are followed by a line for all other numbers and one for NaN; how
-        many tests; where its lines begin.
-    table : ndarray, dtype of `X`
-        The lines of all columns, one after another.
-    rule : int
-        What a number that is no integer means, as in `Categories`.
-    wide : ndarray of shape (n_rows, n_features + n_tests), dtype of `X`
+    kept, tests, table, rule
+        As for `widen_row`.
+    wide : ndarray of shape (n_rows, n_kept + n_tests), dtype of `X`
         Overwritten.
     """
-    n_features = u(X.shape[1])
-    for i in range(u(X.shape[0])):
-        for j in range(n_features):
-            wide[i, j] = X[i, j]
-        to = n_features
-        for k in range(u(tests.shape[0])):
-            x = X[i, u(tests[k, u(0)])]
-            n_codes = tests[k, u(1)]
-            category = np.trunc(x) if rule == 0 else np.floor(x)
-            is_code = category >= 0 and category < n_codes
-            line = n_codes
-            if x != x:
-                line += 1
-            elif is_code and (rule != 2 or x == category):
-                line = np.int64(category)
-            width = u(tests[k, u(2)])
-            begin = u(tests[k, u(3)]) + u(line) * width
-            for v in range(width):
-                wide[i, to + v] = table[begin + v]
-            to += width
+    for i in range(X.shape[0]):
+        widen_row(X[i], kept, tests, table, rule, wide[i])
 
 
 class Widened:
@@ -102,9 +119,12 @@ class Widened:
         self._tests = own_copy(np.column_stack([columns, n_codes, widths, begins]))
         self._rule = RULES[forest.category_rule]
         self._forest = forest
-        self._n_wide = forest.n_features + len(order)
+        is_number = forest.feature >= 0
+        is_number[nodes] = False
+        self._kept = np.unique(forest.feature[is_number]).astype(np.int64)
+        self._n_wide = len(self._kept) + len(order)
         self._test_of_node = (nodes, number[test_of_node])
-        self._tables: dict[type, NDArray[np.floating]] = {}
+        self._tables: dict[np.dtype, NDArray[np.floating]] = {}
         self._lock = ForkSafeLock()
         self._engine: Engine | None = None
 
@@ -122,7 +142,9 @@ class Widened:
         forest = self._forest
         nodes, tests = self._test_of_node
         feature, threshold = forest.feature.copy(), forest.threshold.copy()
-        feature[nodes] = forest.n_features + tests
+        is_split = feature >= 0
+        feature[is_split] = np.searchsorted(self._kept, feature[is_split])
+        feature[nodes] = len(self._kept) + tests
         threshold[nodes] = 0.5
         return forest.replace(
             feature=feature,
@@ -144,17 +166,28 @@ class Widened:
             Converted rows.
         """
         wide = np.empty((len(rows), self._n_wide), dtype=rows.dtype)
-        table = self._tables.get(rows.dtype.type)
-        if table is None:
-            table = self._make_table(rows.dtype.type)
-        widen_rows(read_only(rows), self._tests, table, self._rule, wide)
+        table = self._table(rows.dtype)
+        widen_rows(read_only(rows), self._kept, self._tests, table, self._rule, wide)
         return wide
 
     def row(self, row: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Return a single row, wider."""
-        return self.rows(row.reshape(1, -1))[0]
+        """Return a single row, wider.
 
-    def _make_table(self, dtype: type[np.floating]) -> NDArray[np.floating]:
+        Parameters
+        ----------
+        row : ndarray of shape (n_features,)
+            Contiguous and writable, as a kernel takes it.
+        """
+        wide = np.empty(self._n_wide, row.dtype)
+        table = self._table(row.dtype)
+        widen_row(row, self._kept, self._tests, table, self._rule, wide)
+        return wide
+
+    def _table(self, dtype: np.dtype) -> NDArray[np.floating]:
+        found = self._tables.get(dtype)
+        return self._make_table(dtype) if found is None else found
+
+    def _make_table(self, dtype: np.dtype) -> NDArray[np.floating]:
         """Return the outcomes of the tests for all categories, in the type of rows."""
         forest, parts = self._forest, []
         assert forest.category_offsets is not None
