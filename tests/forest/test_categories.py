@@ -173,11 +173,10 @@ def test_no_rows_have_no_codes():
         assert with_codes(empty, forest).shape == (0, 2), kind
 
 
-def test_columns_in_another_order_are_refused():
+def test_columns_in_another_order_are_put_in_order():
     forest = forest_with([None, TEXTS])
-    frame = pd.DataFrame({"c1": ["a"], "c0": [1.0]})
-    with pytest.raises(ValueError, match="another order"):
-        forest.predict(frame)
+    frame = pd.DataFrame({"c1": ["a"], "c0": [0.5]})
+    np.testing.assert_array_equal(forest.engine.rows(frame), [[0.5, 1.0]])
 
 
 @pytest.mark.parametrize(

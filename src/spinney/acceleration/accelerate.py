@@ -47,6 +47,7 @@ from spinney.cascade import CascadeClassifier
 from spinney.cascade.dropping import can_drop_classes
 from spinney.errors import InvalidArgumentError, SpinneyWarning, UnsupportedModelError
 from spinney.forest import Forest
+from spinney.forest.frames import as_known_frame
 from spinney.readers import read_model
 from spinney.sequential.classifier import SequentialVotingClassifier
 
@@ -229,6 +230,8 @@ def accelerate(
     """
     check_bounds(max_disagreement, per_class)
     check_choice("method", method, METHODS)
+    if engine_of(X) is None:
+        X = as_known_frame(X)
     if max_accuracy_loss is not None:
         check_max_accuracy_loss(max_accuracy_loss)
         if X is not None:

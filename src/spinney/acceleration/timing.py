@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from spinney.forest.frames import rows_of_values
+from spinney.forest.frames import frame_of
 from spinney.runtime.choice import kernels_at_once
 
 # A sample lasts at least this long; shorter calls are repeated within it.
@@ -203,6 +203,10 @@ def rows_for_predictor(
         return None
     few = _safe_indexing(X, np.arange(min(n_rows, _num_samples(X))))
     if classifier.forest_.encoder is not None:
-        return rows_of_values(few)
+        frame = frame_of(few)
+        if frame is not None:
+            return frame.values()
+        values: list[list[Any]] = np.array(few, dtype=object).tolist()
+        return values
     rows: NDArray[np.floating] = classifier.forest_.engine.rows(few)
     return rows

@@ -18,6 +18,7 @@ from spinney.base.classifier_fields import classifier_from_parts, classifier_to_
 from spinney.base.estimator import EnsembleClassifier
 from spinney.base.progress import progress_for
 from spinney.errors import FormatError, InvalidArgumentError, SpinneyError
+from spinney.forest.frames import as_known_frame, is_frame
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_array
 from spinney.runtime.steps.engine import StepEngine
@@ -298,7 +299,7 @@ class AnytimeForestClassifier(EnsembleClassifier):
         """
         if hasattr(x, "to_frame"):
             x = x.to_frame().T  # a row of a data frame keeps its names
-        elif not hasattr(x, "columns") and np.ndim(x) == 1:
+        elif not is_frame(x := as_known_frame(x)) and np.ndim(x) == 1:
             x = np.asarray(x).reshape(1, -1)
         rows = self._rows(x)
         if len(rows) != 1:

@@ -141,7 +141,7 @@ class AllTreesClassifier(DropIn, CountingClassifier):
             whole = read_model(ensemble, decision_threshold=self.decision_threshold)
         if X is None:
             return self._adopt(whole)
-        _, y = self._checked(X, y)
+        X, y = self._checked(X, y)
         self.estimator_ = self.estimator
         self._set_whole(whole)
         self._complete()

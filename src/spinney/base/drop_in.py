@@ -13,6 +13,7 @@ from spinney.base.combined import forests_of
 from spinney.base.estimator import EnsembleEstimator, unwrapped
 from spinney.forest import Forest
 from spinney.forest.derived import Derived
+from spinney.forest.frames import in_order_of
 from spinney.runtime.row_predictors import row_as_table
 
 RowAnswer = Callable[[Any], Any]
@@ -56,6 +57,7 @@ class DropIn(EnsembleEstimator):
 
     def _answer(self, method: str, X: Any) -> NDArray[Any]:
         """Return what a method of the combined model returns."""
+        X = in_order_of(X, getattr(self, "feature_names_in_", None))
         validate_data(self, X, reset=False, skip_check_array=True)
         answer = getattr(self.combined_, method)
         rows = self._preprocessed(X)

@@ -34,6 +34,7 @@ from spinney.errors import (
 from spinney.forest import Forest
 from spinney.forest.blocks import BlockedRows
 from spinney.forest.derived import Derived
+from spinney.forest.frames import as_known_frame, in_order_of, is_frame
 from spinney.forest.sparse import is_sparse
 from spinney.readers import read_model
 from spinney.readers.wrapped import parted, through_steps
@@ -85,6 +86,9 @@ class EnsembleEstimator(MetaEstimatorMixin):
 
     def _checked_rows(self, X: Any) -> Any:
         """Return `X`, checked as far as no forest is needed for it."""
+        model = unwrapped(self.estimator)
+        names = getattr(model, "feature_names", None)
+        X = in_order_of(X, getattr(model, "feature_names_in_", names))
         if is_sparse(X) and self._stays_sparse():
             X = X.tocsr()  # of which rows can be taken
         if self._takes_as_is(X):
@@ -110,7 +114,7 @@ class EnsembleEstimator(MetaEstimatorMixin):
         """
         if is_sparse(X) and self._stays_sparse():
             return True
-        if hasattr(X, "columns"):
+        if is_frame(X):
             return True
         steps, model = parted(self.estimator)
         return bool(steps) or (_takes_category_values(model) and _may_hold_texts(X))
@@ -127,6 +131,7 @@ class EnsembleEstimator(MetaEstimatorMixin):
             check_is_fitted(self)
         if self._is_plain(X):
             return self.forest_.engine.rows(X)
+        X = in_order_of(X, getattr(self, "feature_names_in_", None))
         if self._takes_as_is(X):
             self._check_columns(X)
         else:
@@ -278,6 +283,7 @@ class EnsembleClassifier(
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return `X` and `y`, checked as far as no forest is needed for it."""
+        X = as_known_frame(X)
         indexable(X, y)
         if y is not None:
             y = column_or_1d(y, warn=True)

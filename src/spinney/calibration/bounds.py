@@ -17,6 +17,7 @@ import numpy as np
 
 from spinney.calibration.engine_rows import engine_of
 from spinney.errors import InvalidArgumentError
+from spinney.forest.frames import as_known_frame
 
 
 @dataclass(frozen=True, repr=False)
@@ -161,6 +162,7 @@ def certify(
         return _certificate(
             int(counts[:, 1].sum()), int(counts[:, 0].sum()), confidence
         )
+    X = as_known_frame(X)
     quick = np.asarray(classifier.predict(X))
     own = getattr(classifier, "predict_model", classifier.predict_full)
     full = np.asarray(own(X))

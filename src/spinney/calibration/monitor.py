@@ -21,6 +21,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from spinney.calibration.bounds import Certificate, check_n_rows
 from spinney.calibration.limits import plain
 from spinney.errors import InvalidArgumentError
+from spinney.forest.frames import as_known_frame
 from spinney.forest.locks import ForkSafeLock
 
 # False alarms, ever, and failures of the confidence sequence, ever: one in twenty.
@@ -146,6 +147,7 @@ class Monitor:
         labels : ndarray of shape (n_rows,)
             Class labels: those of the classifier, for rows that are checked, too.
         """
+        X = as_known_frame(X)
         labels: NDArray[Any] = self.classifier.predict(X)
         chosen = self._choose(len(labels))
         if len(chosen):
@@ -190,6 +192,7 @@ class Monitor:
             Of all rows checked so far. All certificates of this monitor hold together
             with a probability of 95 %.
         """
+        X = as_known_frame(X)
         n_rows = _num_samples(X)
         if n_rows:
             labels = self.classifier.predict(X)

@@ -21,6 +21,7 @@ from spinney.export.program import Program, program_of
 from spinney.export.quantisation import Quantised, refuse_integer
 from spinney.export.report import ExportReport
 from spinney.export.source import LAYOUTS, Source, Writer
+from spinney.forest.blocks import BlockedRows
 from spinney.persistence.atomic_write import write_atomically
 
 ARITHMETICS = ("exact", "integer")
@@ -284,6 +285,8 @@ def _checked_rows(program: Program, X: Any) -> NDArray[np.floating]:
         )
         raise InvalidArgumentError(msg)
     rows = program.forest.engine.rows(X)
+    if isinstance(rows, BlockedRows):
+        rows = rows.dense()
     if len(rows) == 0:
         msg = "X has no rows, and nothing can be proven without. Pass some thousand."
         raise InvalidArgumentError(msg)

@@ -22,7 +22,8 @@ from spinney.export.c import make_source
 from spinney.export.c_text import fill, with_prefix
 from spinney.export.program import Program, program_of
 from spinney.export.source import Source
-from spinney.forest.rows import as_rows, refuse_shuffled_columns
+from spinney.forest.frames import frame_of
+from spinney.forest.rows import as_rows
 
 NAME = "spinney_model"
 COMPILERS = ("cc", "gcc", "clang", "tcc")
@@ -341,8 +342,9 @@ class CompiledModel:
         return numbers
 
     def _rows(self, X: Any) -> NDArray[np.floating]:
-        if type(X) is not np.ndarray:
-            refuse_shuffled_columns(X, self._names)
+        frame = frame_of(X)
+        if frame is not None:
+            X = frame.in_order_of(self._names)
         rows = as_rows(X, self.n_features_in_, self._dtype, self._rounded_rows)
         return np.ascontiguousarray(rows, dtype=self._dtype)
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# Rows that take no more than this, dense, are made dense at once.
+DENSE_BYTES = 2**25
 # Bytes of a dense block, and the rows that it has at least and at most.
 BLOCK_BYTES = 2**24
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 64, 16_384

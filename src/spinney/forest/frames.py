@@ -1,14 +1,21 @@
-"""Data frames of pandas, Polars and Arrow, as far as rows are made of them.
+"""Data frames of any library, as far as rows are made of them; through narwhals.
 
-None of these libraries is imported to find out what an object is: the name of its
-module tells. Columns are asked for by number, since names may occur twice.
+Frames of pandas, Polars and PyArrow are taken as they are. Whatever else narwhals knows
+or speaks the Arrow PyCapsule interface (record batches, relations of DuckDB, tables of
+nanoarrow) becomes one of these first. narwhals is imported when the first data frame
+arrives; the library of a frame never is, since it is there.
+
+Names may occur twice, so columns go by their number.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from importlib.util import find_spec
 from numbers import Real
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +24,28 @@ from spinney.errors import InvalidArgumentError
 
 
 class Frame(ABC):
-    """What is needed of a data frame, whichever library it comes from."""
+    """What is needed of a data frame, whichever library it comes from.
 
-    names: list[str]
-    n_rows: int
+    Parameters
+    ----------
+    native : data frame of pandas, Polars or PyArrow
+        The frame itself; never changed.
+    as_floats : bool, default=False
+        Whether these are some rows of a frame of integers, of which others are missing:
+        the whole frame would be an array of floats, and so is this.
+    """
+
+    def __init__(self, native: Any, as_floats: bool = False) -> None:
+        self.native = native
+        self.names = [str(name) for name in self._native_names()]
+        self.n_rows = len(native)
+        self._as_floats = as_floats
+
+    # ---------------------------------------------------- as each library has it
+
+    @abstractmethod
+    def _native_names(self) -> Sequence[Any]:
+        """Return the names of the columns."""
 
     @abstractmethod
     def levels(self, column: int) -> tuple[list[Any] | None, NDArray[np.intp]]:
@@ -32,10 +57,51 @@ class Frame(ABC):
         """
 
     @abstractmethod
-    def kind(self, column: int) -> str:
-        """Return the type of a column, for people."""
+    def _numbered(self) -> Any:
+        """Return the frame with numbers for names."""
 
     @abstractmethod
+    def _taken(self, index: Any) -> Any:
+        """Return the rows of a slice or an array of numbers."""
+
+    @abstractmethod
+    def _columns(self, numbers: list[int]) -> Any:
+        """Return some of the columns."""
+
+    @property
+    def is_one_block(self) -> bool:
+        """Whether the rows lie in memory one after another, as in an array."""
+        return False
+
+    def array(self) -> NDArray[Any]:
+        """Return all columns as one array, of the type that holds all of them.
+
+        A view of the frame, if that is one block of memory.
+        """
+        array = np.asarray(self.native)
+        return array.astype(np.float64) if self._as_floats else array
+
+    def objects(self, column: int) -> list[Any] | None:
+        """Return a column of Python objects, None if it is of another kind."""
+        return None
+
+    # -------------------------------------------------------- as narwhals has it
+
+    @cached_property
+    def _frame(self) -> Any:
+        import narwhals as nw
+
+        twice = len(set(self.names)) < len(self.names)
+        native = self._numbered() if twice else self.native
+        return nw.from_native(native, eager_only=True)
+
+    def _series(self, column: int) -> Any:
+        return self._frame.get_column(self._frame.columns[column])
+
+    def kind(self, column: int) -> str:
+        """Return the type of a column, for people."""
+        return str(self._series(column).dtype)
+
     def integers(
         self, column: int
     ) -> tuple[NDArray[np.integer], NDArray[np.bool_]] | None:
@@ -43,14 +109,24 @@ class Frame(ABC):
 
         None if the column holds something else.
         """
+        import narwhals as nw
 
-    def objects(self, column: int) -> list[Any] | None:
-        """Return a column of Python objects, None if it is of another kind."""
-        return None
+        series = self._series(column)
+        if series.dtype == nw.Boolean:
+            series = series.cast(nw.Int8)
+        if not series.dtype.is_integer():
+            return None
+        return series.fill_null(0).to_numpy(), series.is_null().to_numpy()
 
-    @abstractmethod
     def _numbers(self, column: int) -> Any:
         """Return a column as an array-like of numbers."""
+        import narwhals as nw
+
+        series = self._series(column)
+        if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
+            msg = f"got {series.dtype}"
+            raise TypeError(msg)
+        return series.to_numpy()
 
     def numbers(self, column: int, name: str) -> NDArray[np.float64]:
         """Return a column of numbers, missing ones as NaN, or raise."""
@@ -69,18 +145,100 @@ class Frame(ABC):
             msg = f"Column {name!r} must hold numbers: {error}."
             raise InvalidArgumentError(msg) from error
 
+    def values(self) -> list[list[Any]]:
+        """Return the rows as lists of Python's own values."""
+        return [list(row) for row in self._frame.rows()]
+
+    # -------------------------------------------------------- some rows, some columns
+
+    def rows(self, index: Any) -> Self:
+        """Return some of the rows: those of a slice, a mask or an array of numbers."""
+        if isinstance(index, np.ndarray) and index.dtype == bool:
+            index = np.flatnonzero(index)
+        return type(self)(self._taken(index), self._are_floats_together)
+
+    @cached_property
+    def _are_floats_together(self) -> bool:
+        """Whether all columns are of integers, and values are missing."""
+        return self._as_floats or (
+            all(kind.is_integer() for kind in self._frame.schema.values())
+            and any(self._series(k).null_count() for k in range(len(self.names)))
+        )
+
+    def in_order_of(self, names: Sequence[str] | None) -> Self:
+        """Return the frame with its columns in the order of a model.
+
+        Parameters
+        ----------
+        names : sequence of str or None
+            Of the model. If the columns are called otherwise they stay as they are:
+            many models carry made-up names.
+        """
+        if names is None or len(names) != len(self.names) or self.names == list(names):
+            return self
+        number = {name: k for k, name in enumerate(self.names)}
+        if number.keys() != set(names):
+            return self
+        return type(self)(self._columns([number[name] for name in names]))
+
 
 class _PandasFrame(Frame):
-    def __init__(self, X: Any) -> None:
-        self._X = X
-        self.names = [str(name) for name in X.columns]
-        self.n_rows = len(X)
+    def _native_names(self) -> Sequence[Any]:
+        return self.native.columns
+
+    def _numbered(self) -> Any:
+        return self.native.set_axis(range(len(self.names)), axis=1)
+
+    def _taken(self, index: Any) -> Any:
+        return self.native.iloc[index]
+
+    def _columns(self, numbers: list[int]) -> Any:
+        return self.native.iloc[:, numbers]
+
+    @cached_property
+    def _kinds(self) -> set[Any]:
+        return set(self.native.dtypes)
+
+    @property
+    def is_one_block(self) -> bool:
+        kind = next(iter(self._kinds), None)
+        if len(self._kinds) != 1 or not isinstance(kind, np.dtype) or kind.kind != "f":
+            return False
+        step: int = self.native.iloc[:, 0].to_numpy().strides[0]
+        return step == len(self.names) * kind.itemsize
+
+    def array(self) -> NDArray[Any]:
+        kinds = self._kinds
+        if any(str(kind) == "category" for kind in kinds):
+            self._refuse_categories()
+        # pandas makes Python objects of flags beside numbers, and of its own types.
+        objects = len(kinds) > 1 and np.dtype(bool) in kinds
+        objects = objects or any(not isinstance(kind, np.dtype) for kind in kinds)
+        if objects and all(kind.kind in "fiub" for kind in kinds):
+            return self.native.to_numpy(dtype=np.float64, na_value=np.nan)
+        return self.native.to_numpy()
+
+    def _refuse_categories(self) -> NoReturn:
+        # A category is a label to some models and a code to others.
+        coded = [str(kind) == "category" for kind in self.native.dtypes]
+        msg = (
+            f"X must hold real numbers, but column {self.names[coded.index(True)]!r} "
+            "is of dtype category, and the model does not tell what its categories "
+            "are. Pass the numbers that it was trained on: the category values for "
+            "scikit-learn, their codes for LightGBM and XGBoost (before 3.1)."
+        )
+        raise TypeError(msg)
+
+    # Missing values of integers are floats to `array` wherever they are.
+    @property
+    def _are_floats_together(self) -> bool:
+        return False
 
     def kind(self, column: int) -> str:
-        return str(self._X.dtypes.iloc[column])
+        return str(self.native.dtypes.iloc[column])
 
     def levels(self, column: int) -> tuple[list[Any] | None, NDArray[np.intp]]:
-        series = self._X.iloc[:, column]
+        series = self.native.iloc[:, column]
         kind = str(series.dtype)
         if kind == "category":
             return (
@@ -97,42 +255,34 @@ class _PandasFrame(Frame):
         index, values = series.factorize()
         return _plain_values(values), np.asarray(index, dtype=np.intp)
 
-    def integers(
-        self, column: int
-    ) -> tuple[NDArray[np.integer], NDArray[np.bool_]] | None:
-        series = self._X.iloc[:, column]
-        kind = getattr(series.dtype, "kind", "O")
-        if kind not in "iub":
-            return None
-        missing = series.isna().to_numpy()
-        # Categories have the kind of what they stand for; see `levels`.
-        dtype = {"i": np.int64, "u": np.uint64, "b": np.bool_}[kind]
-        return series.fillna(0).to_numpy(dtype=dtype), missing
-
     def objects(self, column: int) -> list[Any] | None:
-        series = self._X.iloc[:, column]
+        series = self.native.iloc[:, column]
         return series.tolist() if str(series.dtype) == "object" else None
 
     def _numbers(self, column: int) -> Any:
-        series = self._X.iloc[:, column]
+        series = self.native.iloc[:, column]
         if series.dtype.kind in "OM":  # None among numbers; dates are refused
             return [np.nan if is_missing(value) else value for value in series]
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 class _PolarsFrame(Frame):
-    def __init__(self, X: Any) -> None:
-        self._X = X
-        self.names = list(X.columns)
-        self.n_rows = X.height
+    def _native_names(self) -> Sequence[Any]:
+        return self.native.columns
 
-    def kind(self, column: int) -> str:
-        return str(self._X.dtypes[column])
+    def _numbered(self) -> Any:
+        return self.native  # which has no name twice
+
+    def _taken(self, index: Any) -> Any:
+        return self.native[index]
+
+    def _columns(self, numbers: list[int]) -> Any:
+        return self.native[:, numbers]
 
     def levels(self, column: int) -> tuple[list[Any] | None, NDArray[np.intp]]:
         import polars as pl
 
-        series = self._X.to_series(column)
+        series = self.native.to_series(column)
         if series.dtype == pl.Null:
             return [], np.full(self.n_rows, -1, dtype=np.intp)
         if series.dtype.base_type() not in (pl.Categorical, pl.Enum, pl.String):
@@ -142,39 +292,27 @@ class _PolarsFrame(Frame):
         index = texts.cast(pl.Enum(values)).to_physical().cast(pl.Int64).fill_null(-1)
         return values.to_list(), index.to_numpy().astype(np.intp)
 
-    def integers(
-        self, column: int
-    ) -> tuple[NDArray[np.integer], NDArray[np.bool_]] | None:
-        import polars as pl
-
-        series = self._X.to_series(column)
-        if series.dtype == pl.Boolean:
-            series = series.cast(pl.Int8)
-        if not series.dtype.is_integer():
-            return None
-        return series.fill_null(0).to_numpy(), series.is_null().to_numpy()
-
-    def _numbers(self, column: int) -> Any:
-        import polars as pl
-
-        series = self._X.to_series(column)
-        if not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
-            msg = f"got {series.dtype}"
-            raise TypeError(msg)
-        return series.cast(pl.Float64).to_numpy()
-
 
 class _ArrowFrame(Frame):
-    def __init__(self, X: Any) -> None:
-        self._X = X
-        self.names = list(X.column_names)
-        self.n_rows = X.num_rows
+    def _native_names(self) -> Sequence[Any]:
+        return self.native.column_names
 
-    def kind(self, column: int) -> str:
-        return str(self._X.schema.field(column).type)
+    def _numbered(self) -> Any:
+        return self.native.rename_columns([str(k) for k in range(len(self.names))])
+
+    def _taken(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            start, end, step = index.indices(self.n_rows)
+            if step == 1:
+                return self.native.slice(start, max(end - start, 0))
+            index = np.arange(start, end, step)
+        return self.native.take(np.asarray(index, dtype=np.int64) % max(self.n_rows, 1))
+
+    def _columns(self, numbers: list[int]) -> Any:
+        return self.native.select(numbers)
 
     def levels(self, column: int) -> tuple[list[Any] | None, NDArray[np.intp]]:
-        kind = self._X.schema.field(column).type
+        kind = self.native.schema.field(column).type
         is_coded = hasattr(kind, "value_type") and hasattr(kind, "index_type")
         if str(kind) == "null":
             return [], np.full(self.n_rows, -1, dtype=np.intp)
@@ -183,7 +321,7 @@ class _ArrowFrame(Frame):
         # Each part of a table numbers the values for itself.
         number: dict[Any, int] = {}
         parts = [np.empty(0, dtype=np.intp)]
-        for chunk in self._X.column(column).chunks:
+        for chunk in self.native.column(column).chunks:
             coded = chunk if is_coded else chunk.dictionary_encode()
             values = coded.dictionary.to_pylist()
             table = [number.setdefault(value, len(number)) for value in values]
@@ -191,44 +329,142 @@ class _ArrowFrame(Frame):
             parts.append(np.array([*table, -1], dtype=np.intp)[index])
         return list(number), np.concatenate(parts)
 
-    def integers(
-        self, column: int
-    ) -> tuple[NDArray[np.integer], NDArray[np.bool_]] | None:
-        values = self._X.column(column)
-        kind = str(values.type)
-        if kind == "bool":
-            values = values.cast("int8")
-        elif not kind.startswith(("int", "uint")):
-            return None
-        return values.fill_null(0).to_numpy(), values.is_null().to_numpy()
 
-    def _numbers(self, column: int) -> Any:
-        return self._X.column(column).cast("double", safe=False).to_numpy()
+# What only a data frame of the library has: neither a column, nor a batch, nor rows
+# that are still to be computed.
+_KNOWN: dict[str, tuple[str, type[Frame]]] = {
+    "pandas": ("itertuples", _PandasFrame),
+    "polars": ("height", _PolarsFrame),
+    "pyarrow": ("join", _ArrowFrame),
+}
+# What data frames of other libraries have, and arrays have not.
+_MARKS = ("columns", "column_names", "__arrow_c_stream__", "__arrow_c_array__")
+# Rows of these are answered on their workers.
+_ENGINES = {"dask": "dask", "dask_expr": "dask", "pyspark": "spark"}
 
 
 def frame_of(X: Any) -> Frame | None:
-    """Return a data frame by the name of its library, which is not imported for it."""
-    library = type(X).__module__.partition(".")[0]
-    if library == "pandas" and hasattr(X, "iloc"):
-        return _PandasFrame(X)
-    if library == "polars" and hasattr(X, "height"):
-        return _PolarsFrame(X)
-    if library == "pyarrow" and hasattr(X, "column_names"):
-        return _ArrowFrame(X)
+    """Return what is needed of a data frame, None if `X` is none.
+
+    Parameters
+    ----------
+    X : object
+        A data frame of pandas, Polars, PyArrow or another library that narwhals knows;
+        anything that speaks the Arrow PyCapsule interface; or something else.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is one whose rows are not in memory.
+    ImportError
+        If it speaks Arrow, and no library is installed that does.
+    """
+    if type(X) is np.ndarray or isinstance(X, (list, tuple)):
+        return None
+    if isinstance(X, Frame):
+        return X
+    native = as_known_frame(X)
+    known = _class_of(native)
+    return None if known is None else known(native)
+
+
+def in_order_of(X: Any, names: Sequence[str] | None) -> Any:
+    """Return a data frame with its columns in the order of a model; other rows as is.
+
+    Parameters
+    ----------
+    X : object
+        Anything.
+    names : sequence of str or None
+        As for `Frame.in_order_of`.
+
+    Returns
+    -------
+    X : object
+        A data frame as `as_known_frame` returns it; else `X` itself.
+    """
+    frame = frame_of(X)
+    return X if frame is None else frame.in_order_of(names).native
+
+
+def is_frame(X: Any) -> bool:
+    """Whether something is a data frame of pandas, Polars or PyArrow."""
+    return _class_of(X) is not None
+
+
+def _class_of(X: Any) -> type[Frame] | None:
+    return _class_for(type(X))  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=256)
+def _class_for(kind: Any) -> type[Frame] | None:
+    for base in kind.__mro__:
+        library = base.__module__.partition(".")[0]
+        if library in _KNOWN and hasattr(kind, _KNOWN[library][0]):
+            return _KNOWN[library][1]
     return None
 
 
-def rows_of_values(X: Any) -> list[list[Any]]:
-    """Return a data frame or an array as lists of Python's own values, row by row."""
-    if frame_of(X) is None:
-        rows: list[list[Any]] = np.array(X, dtype=object).tolist()
-        return rows
-    if hasattr(X, "iloc"):
-        return [list(row) for row in X.itertuples(index=False, name=None)]
-    if hasattr(X, "height"):
-        return [list(row) for row in X.iter_rows()]
-    columns = [column.to_pylist() for column in X.columns]
-    return [list(row) for row in zip(*columns, strict=True)]
+def as_known_frame(X: Any) -> Any:
+    """Return a data frame of another library as one that scikit-learn knows.
+
+    A stream can be read once, so this is done once, before anything else.
+
+    Parameters
+    ----------
+    X : object
+        Anything.
+
+    Returns
+    -------
+    X : object
+        For what speaks Arrow or is known to narwhals a table of PyArrow, or a frame of
+        Polars or pandas if that is not installed; else `X` itself.
+    """
+    kind = type(X)
+    if is_frame(X) or not any(hasattr(kind, mark) for mark in _MARKS):
+        return X
+    library = kind.__module__.partition(".")[0]
+    if library in _ENGINES:
+        msg = (
+            f"X is a data frame of {library}, whose rows are not in memory. "
+            f"spinney.integrations.{_ENGINES[library]} answers them on the workers; "
+            "spinney.accelerate and spinney.certify take it as it is."
+        )
+        raise InvalidArgumentError(msg)
+    import narwhals as nw
+
+    known = nw.from_native(X, allow_series=True, pass_through=True)
+    if isinstance(known, nw.Series):
+        return X
+    if isinstance(known, nw.LazyFrame):
+        known = known.collect()
+    if isinstance(known, nw.DataFrame):
+        native = known.to_native()
+        return native if is_frame(native) else known.to_arrow()
+    return _from_arrow(X)
+
+
+def _from_arrow(X: Any) -> Any:
+    """Return what speaks Arrow as a data frame; a column of it as it is."""
+    import narwhals as nw
+
+    library: Any = next((name for name in reversed(_KNOWN) if find_spec(name)), None)
+    is_stream = hasattr(X, "__arrow_c_stream__")
+    if library is None or (library != "pyarrow" and not is_stream):
+        msg = (
+            f"X is a {type(X).__module__}.{type(X).__qualname__}, which speaks Arrow; "
+            "reading it takes PyArrow: python -m pip install pyarrow"
+        )
+        raise ImportError(msg)
+    try:
+        if is_stream:
+            return nw.from_arrow(X, backend=library).to_native()
+        import pyarrow as pa
+
+        return pa.table(X)
+    except ValueError:  # not of a table
+        return X
 
 
 def _plain_values(values: Any) -> list[Any]:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.forest.frames import frame_of
+
 
 def as_rows(
     X: Any, n_features: int, dtype: np.dtype, rounded: str = "none"
@@ -53,15 +55,14 @@ def as_rows(
         and X.flags.aligned
     ):
         return X  # the common case, which a call for a single row feels
-    _refuse_hidden_values(X)
-    try:
-        rows = np.asarray(X)
-    except ValueError as error:
-        msg = f"X must be a table with rows of equal length: {error}"
-        raise ValueError(msg) from error
-    kinds = {"none": "", "integers": "iub", "non_floats": "iubO"}[rounded]
-    if rows.dtype.kind in kinds and not hasattr(X, "columns"):
-        dtype = np.dtype(np.float32)
+    frame = frame_of(X)
+    if frame is not None:
+        rows = frame.array()
+    else:
+        rows = _array_of(X)
+        kinds = {"none": "", "integers": "iub", "non_floats": "iubO"}[rounded]
+        if rows.dtype.kind in kinds:
+            dtype = np.dtype(np.float32)
     if rows.dtype.kind == "O":
         rows = numbers_from_objects(rows)
     if rows.dtype.kind not in "fiub":
@@ -118,31 +119,8 @@ def is_plain_array(X: Any) -> bool:
     return type(X) is np.ndarray and X.dtype.kind in "fiub"
 
 
-def refuse_shuffled_columns(X: Any, feature_names: tuple[str, ...] | None) -> None:
-    """Raise if a data frame has the columns of the model, but in another order.
-
-    Other names are none of our business: many models carry made-up ones.
-    """
-    columns = getattr(X, "columns", None)
-    if feature_names is None or columns is None:
-        return
-    given = tuple(map(str, columns))
-    if given != feature_names and sorted(given) == sorted(feature_names):
-        index = next(
-            i
-            for i, (got, wanted) in enumerate(zip(given, feature_names, strict=True))
-            if got != wanted
-        )
-        msg = (
-            "X has the columns of the model in another order: column "
-            f"{index} is {given[index]!r}, the model was trained with "
-            f"{feature_names[index]!r} there. Pass X[list(forest.feature_names)]."
-        )
-        raise ValueError(msg)
-
-
-def _refuse_hidden_values(X: Any) -> None:
-    """Raise for containers whose values NumPy would read as something else."""
+def _array_of(X: Any) -> NDArray[Any]:
+    """Return anything but a data frame as NumPy reads it, or raise if that is wrong."""
     if hasattr(X, "tocsr"):
         msg = (
             "X is a sparse matrix, and dense rows are needed here. "
@@ -155,17 +133,11 @@ def _refuse_hidden_values(X: Any) -> None:
             "Pass X.filled(np.nan) if masked means missing."
         )
         raise TypeError(msg)
-    # A category of a data frame is a label to some models and a code to others.
-    if hasattr(X, "iloc") and hasattr(X, "columns"):
-        for name, kind in zip(X.columns, X.dtypes, strict=True):
-            if str(kind) == "category":
-                msg = (
-                    f"X must hold real numbers, but column {name!r} is of dtype "
-                    "category, and the model does not tell what its categories are. "
-                    "Pass the numbers that it was trained on: the category values for "
-                    "scikit-learn, their codes for LightGBM and XGBoost (before 3.1)."
-                )
-                raise TypeError(msg)
+    try:
+        return np.asarray(X)
+    except ValueError as error:
+        msg = f"X must be a table with rows of equal length: {error}"
+        raise ValueError(msg) from error
 
 
 def numbers_from_objects(objects: NDArray[Any]) -> NDArray[np.float64]:

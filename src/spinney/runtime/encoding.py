@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import InvalidArgumentError
-from spinney.forest.blocks import BlockedRows
+from spinney.forest.blocks import DENSE_BYTES, BlockedRows
 from spinney.forest.category_texts import (
     category_text,
     distinct_texts,
@@ -37,8 +37,6 @@ from spinney.runtime.row_predictors import one_row, values_by_name
 if TYPE_CHECKING:
     from spinney.forest import Forest
 
-# Rows that take no more than this are encoded at once.
-DENSE_BYTES = 2**25
 # Hashes of texts that are kept for single rows.
 MOST_KNOWN = 2**16
 

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spinney.forest.blocks import BlockedRows
+from spinney.forest.blocks import DENSE_BYTES, BlockedRows
 from spinney.forest.categories import with_codes
+from spinney.forest.frame_rows import FrameRows
+from spinney.forest.frames import Frame, frame_of
 from spinney.forest.links import CLOSE
 from spinney.forest.locks import ForkSafeLock
-from spinney.forest.rows import as_rows, is_plain_array, refuse_shuffled_columns
+from spinney.forest.rows import as_rows, check_shape, is_plain_array
 from spinney.forest.sparse import as_sparse_rows, is_sparse
 from spinney.runtime.batch_kernels import (
     BLOCK_BYTES,
@@ -129,8 +131,10 @@ class Engine:
                 and flags.aligned
             ):
                 return read_only(X)
+        frame = None if type(X) is np.ndarray else frame_of(X)
+        if frame is not None:
+            return self._rows_of_frame(frame.in_order_of(forest.feature_names))
         if forest.encoder is not None:
-            refuse_shuffled_columns(X, forest.feature_names)
             return self.encoding.rows(X)
         if is_sparse(X):
             dtype = self._input_dtype if self.is_narrow else np.dtype(np.float64)
@@ -138,8 +142,25 @@ class Engine:
             return as_sparse_rows(
                 X, forest.n_features, dtype, absent, forest.missing_value
             )
-        if type(X) is not np.ndarray:
-            refuse_shuffled_columns(X, forest.feature_names)
+        return read_only(self._dense(X))
+
+    def _rows_of_frame(self, frame: Frame) -> Any:
+        """Return the rows of a data frame, converted; a large one block by block."""
+        forest = self.forest
+        if forest.encoder is not None:
+            return self.encoding.rows(frame)
+        check_shape((frame.n_rows, len(frame.names)), forest.n_features)
+        is_small = frame.n_rows * forest.n_features * 8 <= DENSE_BYTES
+        if is_small or (
+            frame.is_one_block
+            and frame.array().dtype in (np.float32, self._input_dtype)
+        ):
+            return read_only(self._dense(frame))
+        return FrameRows(frame, self._dense)
+
+    def _dense(self, X: Any) -> NDArray[np.floating]:
+        """Return rows of an array or a data frame as an array for kernels."""
+        forest = self.forest
         if forest.categories is not None and not is_plain_array(X):
             X = with_codes(X, forest)
         rows = as_rows(X, forest.n_features, self._input_dtype, forest.rounded_rows)
@@ -147,7 +168,7 @@ class Engine:
             rows = rows.astype(np.float64, copy=False)
         if forest.missing_value is not None:
             rows = np.where(rows == rows.dtype.type(forest.missing_value), np.nan, rows)
-        return read_only(rows)
+        return rows
 
     @property
     def encoding(self) -> RowEncoder:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.forest.frames import frame_of
 from spinney.forest.links import logistic_pair
 from spinney.runtime.choice import LOAD_SECONDS, Kernels, either, plain_serves
 
@@ -445,11 +446,14 @@ def _by_name(row: Any, names: Sequence[str] | None, n_columns: int) -> Any:
 
 def _as_table(row: Any, n_columns: int) -> Any:
     """Return a table of one row, as it is or as an array."""
-    if hasattr(row, "columns") or hasattr(row, "column_names"):
-        if len(row) != 1:
-            msg = f"predictor takes one row, got {len(row)}. Use predict for several."
+    frame = frame_of(row)
+    if frame is not None:
+        if frame.n_rows != 1:
+            msg = (
+                f"predictor takes one row, got {frame.n_rows}. Use predict for several."
+            )
             raise ValueError(msg)
-        return row
+        return frame.native
     if not isinstance(row, np.ndarray):
         # An array of texts and numbers would make texts of the numbers.
         objects = np.array(row, dtype=object)
