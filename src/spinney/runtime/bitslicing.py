@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.runtime.bit_vectors import HAS_BITS
 from spinney.runtime.building import distinct_rows, list_splits, schedule_splits
 
 if TYPE_CHECKING:
@@ -49,6 +50,12 @@ MAX_BITSLICED_LEAVES = 1024
 # and one tree of the bitsliced form; one level of the walk.
 COST_CONDITION, COST_CHAIN, COST_HALVING, COST_CHAINED = 0.055, 2.0, 0.6, 0.009
 COST_SPLIT, COST_BITSLICED_TREE, COST_LEVEL = 0.006, 0.6, 1.05
+if not HAS_BITS:
+    # Estimated from the instructions for NEON, whose vectors are four times as short as
+    # those of the processor that was measured, and which gathers number by number. So
+    # trees of some hundred leaves are walked there.
+    COST_CONDITION, COST_CHAINED, COST_SPLIT = 0.22, 0.036, 0.024
+    COST_HALVING, COST_BITSLICED_TREE = 1.2, 1.8
 
 # Trees whose values would take more bytes than this, with one for each code, keep those
 # of their leaves only: they have to be fetched from afar for every block of rows.

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from spinney.runtime.bit_vectors import HAS_BITS, bits_to_word, word_to_bytes
 from spinney.runtime.compiler import (
     compiles,
     get_or_insert_function,
@@ -46,7 +47,7 @@ def _pointer_to(
 # ------------------------------------------------------------------ comparing
 
 
-def _comparison(missing_exceeds: bool) -> Any:
+def _comparison(missing_exceeds: bool, has_bits: bool = HAS_BITS) -> Any:
     """Return an intrinsic ``(values, start, threshold) -> word``."""
 
     def typer(_context: Any, values: Any, start: Any, threshold: Any) -> Any:
@@ -66,7 +67,7 @@ def _comparison(missing_exceeds: bool) -> Any:
             compare = (
                 builder.fcmp_unordered if missing_exceeds else builder.fcmp_ordered
             )
-            return builder.bitcast(compare(">", many, same), ir.IntType(WORD))
+            return bits_to_word(builder, compare(">", many, same), has_bits)
 
         return signature, generate
 
@@ -356,7 +357,7 @@ def _turned(builder: Any, lines: list[Any]) -> list[Any]:
     return lines
 
 
-def _turning(n_planes: int) -> Any:
+def _turning(n_planes: int, has_bits: bool = HAS_BITS) -> Any:
     """Return an intrinsic ``(planes, word, apart, codes, start, first) -> None``."""
 
     def typer(
@@ -373,7 +374,6 @@ def _turning(n_planes: int) -> Any:
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             number = ir.IntType(32)
-            bits = ir.VectorType(ir.IntType(1), WORD)
             octets = ir.VectorType(ir.IntType(8), WORD)
             many = ir.VectorType(number, WORD)
 
@@ -387,9 +387,9 @@ def _turning(n_planes: int) -> Any:
                     where = _pointer_to(
                         context, builder, kind, args[0], at, ir.IntType(WORD)
                     )
-                    mask = builder.bitcast(builder.load(where, align=8), bits)
+                    word = builder.load(where, align=8)
                     value = ir.Constant(octets, [1 << (plane - first_plane)] * WORD)
-                    part = builder.and_(builder.sext(mask, octets), value)
+                    part = builder.and_(word_to_bytes(builder, word, has_bits), value)
                     total = part if total is None else builder.or_(total, part)
                 return builder.zext(total, many)
 
