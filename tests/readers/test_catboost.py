@@ -659,8 +659,12 @@ def test_documents_of_old_versions_have_no_labels_and_a_plain_bias():
         ("multiclass-v1.2", ()),
         ("multiclass-v1.2", ("features_info",)),
         ("multiclass-v1.2", ("features_info", "float_features", 0)),
+        ("multiclass-v1.2", ("model_info", "class_params")),
         ("multiclass-v1.2", ("oblivious_trees", 1)),
+        ("multiclass-v1.2", ("oblivious_trees", 1, "splits", 0)),
         ("lossguide-v1.2", ("trees", 0)),
+        ("lossguide-v1.2", ("trees", 0, "left")),
+        ("lossguide-v1.2", ("trees", 0, "split")),
     ],
 )
 def test_what_a_future_version_may_add_is_refused(name, way):

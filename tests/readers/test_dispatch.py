@@ -207,6 +207,12 @@ def test_json_that_is_cut_or_broken_is_called_damaged(path, content):
         read_model(path)
 
 
+def test_json_with_a_member_twice_is_refused(path):
+    path.write_text('{"learner": {}, "learner": {}}')
+    with pytest.raises(UnsupportedModelError, match="'learner' comes twice"):
+        read_model(path)
+
+
 def test_json_that_is_no_text_is_refused(path):
     path.write_bytes(b'{"learner": "\xff\xfe"}')
     with pytest.raises(UnsupportedModelError, match="is no text"):

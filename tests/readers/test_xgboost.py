@@ -376,9 +376,8 @@ def test_the_second_class_begins_at_the_same_raw_score(xgb):
 @pytest.mark.parametrize("first", [0.3, 0.7, 3.0])
 def test_classes_whose_probabilities_round_to_the_same_number(xgb, first):
     X, y = datasets.bundled("iris")
-    document = document_of(
-        xgb.XGBClassifier(n_estimators=1, base_score=[0.0] * 3, n_jobs=1).fit(X, y)
-    )
+    model = xgb.XGBClassifier(n_estimators=1, base_score=0.0, n_jobs=1).fit(X, y)
+    document = document_of(model)
     for steps in range(4):
         leaf = F32(first)
         for _ in range(steps):
@@ -425,6 +424,17 @@ def test_the_base_score_becomes_the_same_raw_score(xgb, objective):
         assert_same_booster(xgb, read_model(booster), booster, X[:2, :2])
 
 
+@pytest.mark.parametrize("version", [[3, 1, 3], [3, 2, 0]])
+def test_the_base_score_is_kept_from_zero_since_version_3_2(version):
+    document = json.loads((MODELS / "v3.2.0-pruned.json").read_text())
+    document["learner"]["objective"]["name"] = "binary:logistic"
+    document["version"] = version
+    settings = document["learner"]["learner_model_param"]
+    settings["base_score"] = "6.5E-7"
+    expected = -14.246293 if version < [3, 2] else -13.81551  # what XGBoost itself has
+    assert read_xgboost_document(document).base_score == [F32(expected)]
+
+
 @pytest.mark.parametrize("text", ["2.5E-1", "[2.5E-1]", "0.25", [0.25], 0.25])
 def test_the_base_score_is_read_in_every_form(xgb, text):
     X, y = datasets.bundled("breast_cancer")
@@ -436,6 +446,8 @@ def test_the_base_score_is_read_in_every_form(xgb, text):
 
 @pytest.mark.parametrize("score", [0.5, [0.1, 0.2, 0.7]])
 def test_classes_may_have_base_scores_of_their_own(xgb, score):
+    if isinstance(score, list) and version_of(xgb) < (3, 1):
+        pytest.skip("this XGBoost has one base score for all classes")
     X, y = datasets.bundled("iris")
     model = xgb.XGBClassifier(n_estimators=3, base_score=score, n_jobs=1).fit(X, y)
     forest = read_model(model)
@@ -1048,6 +1060,11 @@ def test_a_threshold_of_minus_infinity_sends_every_number_right(xgb, default_lef
     assert goes == [True, True, True, True, not default_left]
 
 
+def test_a_member_that_comes_twice_is_refused():
+    with pytest.raises(UnsupportedModelError, match="'a' comes twice"):
+        read_xgboost_ubj(b"{U\x01aZU\x01aZ}")
+
+
 def test_ubjson_that_is_no_model_is_refused():
     with pytest.raises(UnsupportedModelError, match="'learner'"):
         read_xgboost_ubj(b"{U\x01aZ}")
@@ -1062,6 +1079,7 @@ def test_ubjson_that_is_no_model_is_refused():
         ("learner",),
         ("learner", "gradient_booster"),
         ("learner", "gradient_booster", "model"),
+        ("learner", "gradient_booster", "model", "cats"),
         ("learner", "gradient_booster", "model", "gbtree_model_param"),
         ("learner", "gradient_booster", "model", "trees", 1),
         ("learner", "gradient_booster", "model", "trees", 1, "tree_param"),

@@ -62,7 +62,21 @@ MEMBERS = {
     ),
     "oblivious_trees": ("leaf_values", "leaf_weights", "splits"),
     "trees": ("left", "right", "split", "value", "weight"),
+    "class_params": (
+        "class_label_type",
+        "class_names",
+        "class_to_label",
+        "classes_count",
+    ),
 }
+# Of a split of each type.
+SPLIT_MEMBERS = {
+    "FloatFeature": ("border", "float_feature_index", "split_index", "split_type"),
+    "OneHotFeature": ("cat_feature_index", "split_index", "split_type", "value"),
+    "OnlineCtr": ("border", "ctr_target_border_idx", "split_index", "split_type"),
+}
+# Of a node of a tree that was grown node by node.
+LEAF_MEMBERS, INNER_MEMBERS = ("value", "weight"), ("left", "right", "split")
 
 
 class Columns(NamedTuple):
@@ -92,6 +106,11 @@ def refuse_unknown_members(document: dict[str, Any]) -> None:
         refuse_unknown("CatBoost", "features_info", features, MEMBERS["features_info"])
     else:
         features = {}
+    info = document.get("model_info")
+    classes = info.get("class_params") if isinstance(info, dict) else None
+    if isinstance(classes, dict):
+        known = MEMBERS["class_params"]
+        refuse_unknown("CatBoost", "'class_params'", classes, known)
     for name, known in MEMBERS.items():
         listed = document.get(name, features.get(name))
         for each in listed if isinstance(listed, list) else ():

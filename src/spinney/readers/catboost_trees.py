@@ -12,9 +12,18 @@ from numpy.typing import NDArray
 from spinney.errors import UnsupportedModelError
 from spinney.forest import LEAF
 from spinney.readers.catboost_categories import CategorySplits
-from spinney.readers.catboost_document import Columns, numbers, part, refuse
+from spinney.readers.catboost_document import (
+    INNER_MEMBERS,
+    LEAF_MEMBERS,
+    SPLIT_MEMBERS,
+    Columns,
+    numbers,
+    part,
+    refuse,
+)
 from spinney.readers.inner_means import inner_means
 from spinney.readers.joining import NodeArrays, join_trees
+from spinney.readers.known_members import refuse_unknown
 
 # CatBoost itself stops at 16. The number of leaves doubles with each level, so a
 # forged list of splits must be refused before anything is laid out.
@@ -127,6 +136,8 @@ def _split(
 ) -> tuple[int, float]:
     """Return the column and the largest value that goes left."""
     kind = part(split, "split_type", str, where)
+    if kind in SPLIT_MEMBERS:
+        refuse_unknown("CatBoost", where, split, SPLIT_MEMBERS[kind])
     if kind == "OneHotFeature":
         key = tuple(part(split, name, int, where) for name in ONE_HOT)
         if key not in categories.one_hot:
@@ -230,6 +241,9 @@ def _nested_tree(
             children[side][parent] = index
         for child in children:
             child.append(LEAF)
+        if isinstance(node, dict):
+            known = LEAF_MEMBERS if "value" in node else INNER_MEMBERS
+            refuse_unknown("CatBoost", spot, node, known)
         if isinstance(node, dict) and "value" in node:
             given = node["value"]
             given = given if isinstance(given, list) else [given]

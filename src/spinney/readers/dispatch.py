@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
@@ -12,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spinney.errors import UnsupportedModelError
 from spinney.forest import Forest
+from spinney.readers.known_members import parse_document
 
 SUPPORTED = (
     "scikit-learn's tree, forest, bagging and gradient boosting estimators, LightGBM, "
@@ -244,7 +244,7 @@ def _read_own(path: Path) -> Forest:
 
 def _read_json(path: Path) -> Forest:
     try:
-        document = json.loads(_text_of(path))
+        document = parse_document(_text_of(path))
     except (ValueError, RecursionError) as error:
         msg = (
             f"{_shown(path)} is damaged: not valid JSON ({error}). "

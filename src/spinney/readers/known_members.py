@@ -8,8 +8,10 @@ that was there when the reader was written.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Collection, Iterable
+from typing import Any
 
 from spinney.errors import SpinneyWarning, UnsupportedModelError
 
@@ -55,6 +57,35 @@ def refuse_unknown(
         "for a newer spinney."
     )
     raise UnsupportedModelError(msg)
+
+
+def parse_document(text: str) -> Any:
+    """Return what a text in JSON holds, if no object in it has a name twice.
+
+    Parameters
+    ----------
+    text : str
+        The text. Of two members of the same name a library might read the first.
+
+    Raises
+    ------
+    ValueError
+        If the text is no JSON, or has a name twice.
+    RecursionError
+        If it is nested too deeply.
+    """
+    return json.loads(text, object_pairs_hook=members_once)
+
+
+def members_once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return members as a dict, if no two have the same name."""
+    members: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in members:
+            msg = f"the member {name[:40]!r} comes twice"
+            raise ValueError(msg)
+        members[name] = value
+    return members
 
 
 def warn_of_newer_version(library: str, version: Iterable[object] | str) -> None:

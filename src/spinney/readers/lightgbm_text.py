@@ -16,17 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import UnsupportedModelError
-from spinney.readers.known_members import refuse_unknown
+from spinney.readers.known_members import members_once, refuse_unknown
 
-# Version 2 is left out: its random forests hold probabilities where later ones hold
-# scores, with nothing in the text that tells which, and LightGBM 4 does not check.
-VERSIONS = ("v3", "v4")
+VERSIONS = ("v2", "v3", "v4")  # of LightGBM 2.0 to 2.2, 2.3 to 3.3, and 4
 
 # What the numbers in `decision_type` are made of.
 CATEGORICAL, DEFAULT_LEFT = 1, 2
 NOTHING_MISSING, ZERO_MISSING, NAN_MISSING = 0, 1, 2
 
-# All that texts of LightGBM 2.3 to 4.7 have; see `known_members`.
+# All that texts of LightGBM 2.0 to 4.7 have; see `known_members`.
 HEADER_LINES = (
     "average_output",
     "feature_infos",
@@ -113,13 +111,21 @@ def parse_text(text: str) -> ModelText:
             f"{lines[0][:40]!r}.\n{SAVE_AGAIN}"
         )
         raise UnsupportedModelError(msg)
-    header = dict(line.partition("=")[::2] for line in lines)
+    header = _fields(lines, "")
     version = header.get("version")
     if version not in VERSIONS:
         msg = (
             f"LightGBM model text has version {version!r}, and spinney reads "
-            f"{' and '.join(VERSIONS)} (LightGBM 2.3 to 4).\nHint: load it in "
-            "LightGBM 4, check its predictions and save it again."
+            f"{', '.join(VERSIONS)} (LightGBM 2 to 4).\nHint: load it in LightGBM 4, "
+            "check its predictions and save it again."
+        )
+        raise UnsupportedModelError(msg)
+    if version == "v2" and "average_output" in header:
+        # Nothing in the text tells which, and LightGBM 4 does not check.
+        msg = (
+            "LightGBM model text of version 2 is a random forest, which holds "
+            "probabilities if LightGBM 2.1 or older wrote it and scores otherwise.\n"
+            "Hint: train it again with a newer LightGBM."
         )
         raise UnsupportedModelError(msg)
 
@@ -138,7 +144,7 @@ def parse_text(text: str) -> ModelText:
     if n_outputs < 1 or len(sizes) % n_outputs:
         refuse_damaged(f"{len(sizes)} trees cannot serve {n_outputs} outputs")
 
-    parsed, tail = _split_trees("Tree=" + trees, sizes.tolist())
+    parsed, tail = _split_trees("Tree=" + trees, sizes.tolist(), version)
     categories = _categories(tail, names)
     objective, *words = header.get("objective", "").split(" ")
     options = dict(word.partition(":")[::2] for word in words)
@@ -159,6 +165,14 @@ def parse_text(text: str) -> ModelText:
         },
         categories=categories,
     )
+
+
+def _fields(lines: list[str], where: str) -> dict[str, str]:
+    """Return what lines of the form ``name=value`` say."""
+    try:
+        return members_once(line.partition("=")[::2] for line in lines if line)
+    except ValueError as error:
+        refuse_damaged(f"{where}{error}", error)
 
 
 def _required(fields: dict[str, str], name: str, where: str = "") -> str:
@@ -193,7 +207,7 @@ def numbers(
 
 
 def _split_trees(
-    text: str, sizes: list[int]
+    text: str, sizes: list[int], version: str
 ) -> tuple[list[dict[str, NDArray[Any]]], str]:
     """Return the arrays of each tree, and the text that follows the last tree."""
     trees = []
@@ -206,13 +220,15 @@ def _split_trees(
         trees.append(_parse_tree(block, f"tree {index}: "))
         start += size
     tail = text[start:]
-    if not tail.startswith("end of trees\n"):
+    # Before LightGBM 2.2, trees ended without such a line.
+    ends = ("end of trees\n", "\nfeature importances:\n")
+    if not tail.startswith(ends if version == "v2" else ends[:1]):
         refuse_damaged("the line 'end of trees' does not follow the last tree")
     return trees, tail
 
 
 def _parse_tree(block: str, where: str) -> dict[str, NDArray[Any]]:
-    fields = dict(line.partition("=")[::2] for line in block.split("\n"))
+    fields = _fields(block.split("\n"), where)
     if fields.get("is_linear", "0") != "0":
         msg = (
             "LightGBM model uses linear trees (linear_tree=True), which spinney cannot "

@@ -134,6 +134,8 @@ class _Decoder:
                 return members
             self.position -= 1  # names of members have no marker, only a length
             name = self.text()
+            if name in members:
+                self.refuse(f"the member {name[:40]!r} comes twice")
             members[name] = self.value(self.marker(), nesting)
 
     def array(self, nesting: int) -> Any:

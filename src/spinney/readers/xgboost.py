@@ -66,6 +66,7 @@ MEMBERS = {
         "trees",
         "weight_drop",
     ),
+    "cats": ("enc", "feature_segments", "sorted_idx"),
     "gbtree_model_param": ("num_parallel_tree", "num_trees", "size_leaf_vector"),
     "learner_model_param": (
         "base_score",
@@ -272,7 +273,9 @@ def _read(document: Any, kind: str, name: str, labels: bool = False) -> Forest:
     learner = part(document, "learner", dict)
     booster = part(learner, "gradient_booster", dict)
     version = document.get("version")
-    warn_of_newer_version("XGBoost", version if isinstance(version, list) else ())
+    if not isinstance(version, list) or not all(type(n) is int for n in version):
+        version = []
+    warn_of_newer_version("XGBoost", version)
     attributes = learner.get("attributes")
     if not isinstance(attributes, dict):
         attributes = {}
@@ -289,7 +292,7 @@ def _read(document: Any, kind: str, name: str, labels: bool = False) -> Forest:
     if n_outputs > MAX_OUTPUTS:
         refuse_damaged(f"it claims to have {n_outputs:,} outputs")
     meaning = {} if labels else decision(objective, kind, n_classes, n_targets)
-    base = base_score(settings, objective, n_outputs)
+    base = base_score(settings, objective, n_outputs, version)
 
     trees = part(model, "trees", list)
     tree_info = numbers(model, "tree_info")
@@ -350,6 +353,8 @@ def _refuse_unknown_members(document: dict[str, Any], model: dict[str, Any]) -> 
     parts |= {"learner_model_param": settings, "objective": objective}
     if "gbtree" in booster:
         parts["gbtree"] = booster["gbtree"]
+    if isinstance(model.get("cats"), dict):
+        parts["cats"] = model["cats"]
     if "gbtree_model_param" in model:
         parts["gbtree_model_param"] = part(model, "gbtree_model_param", dict)
     for name, holder in parts.items():
@@ -374,7 +379,7 @@ def _count(settings: dict[str, Any], name: str, default: int) -> int:
     """Return a number that XGBoost writes as a text; older files lack some."""
     given = settings.get(name, default)
     try:
-        count = int(given)
+        count = -1 if isinstance(given, bool) else int(given)
     except (TypeError, ValueError, OverflowError):
         count = -1
     if not 0 <= count < 2**31:

@@ -38,8 +38,9 @@ SUPPORTED = (
     + ", ".join(IDENTITY_OBJECTIVES + EXPONENT_OBJECTIVES)
 )
 
-# XGBoost keeps probabilities this far from 0 and 1 before it takes their logit.
-LOGIT_MARGIN = np.float32(1e-6)
+# XGBoost keeps probabilities this far from 0 and 1 before it takes their logit, since
+# this version.
+LOGIT_MARGIN, MARGIN_SINCE = np.float32(1e-6), (3, 2)
 
 
 def decision(
@@ -136,7 +137,7 @@ def _probability_is_positive(raw: np.floating) -> bool:
 
 
 def base_score(
-    settings: dict[str, Any], objective: str, n_outputs: int
+    settings: dict[str, Any], objective: str, n_outputs: int, version: list[int]
 ) -> NDArray[np.float32]:
     """Return the raw score before any tree, one number per output.
 
@@ -149,6 +150,8 @@ def base_score(
         Name of the objective.
     n_outputs : int
         Number of outputs.
+    version : list of int
+        The version that wrote the document, empty if that is not known.
     """
     given = settings.get("base_score")
     try:
@@ -166,7 +169,10 @@ def base_score(
     if objective in ("binary:logistic", "reg:logistic"):
         if ((base < 0) | (base > 1)).any():
             refuse_damaged(f"'base_score' must be a probability, got {given!r:.40}")
-        base = np.clip(base, LOGIT_MARGIN, one - LOGIT_MARGIN)
+        if not version or tuple(version[:2]) >= MARGIN_SINCE:
+            base = np.clip(base, LOGIT_MARGIN, one - LOGIT_MARGIN)
+        elif ((base <= 0) | (base >= 1)).any():
+            refuse_damaged(f"'base_score' must not be certain, got {given!r:.40}")
         return np.array([-log(one / each - one) for each in base], dtype=np.float32)
     if objective in EXPONENT_OBJECTIVES:
         if (base <= 0).any():

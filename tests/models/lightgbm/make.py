@@ -1,13 +1,15 @@
-"""Train the stored models again: ``python tests/models/lightgbm/make.py``.
+"""Train the stored models again: ``python tests/models/lightgbm/make.py v4``.
 
 Each model is kept as the text that LightGBM writes, next to rows and what LightGBM
 answered to them: raw scores and probabilities. Only made anew when a newer format is
-to be added, under a new name; old files stay, because they must stay readable.
+to be added, under a new name; old files stay, because they must stay readable. Names
+end in the version of the format, or of LightGBM (v2.1, v2.2, v3.3; on Python 3.8).
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import lightgbm
@@ -35,7 +37,7 @@ def make(name, y, categorical_feature=(), n_trees=4, **parameters):
     rows = X[:N_ROWS].copy()
     rows[rng.random(rows.shape) < 0.05] = np.nan
     rows[rng.random(rows.shape) < 0.03] = np.inf
-    booster.save_model(FOLDER / f"{name}.txt")
+    booster.save_model(str(FOLDER / f"{name}.txt"))
     answers = {
         "lightgbm": lightgbm.__version__,
         "rows": rows.tolist(),
@@ -65,7 +67,7 @@ def make_on_frame(name):
     settings = {"objective": "binary", "num_leaves": 6, "min_data_in_leaf": 3}
     settings |= {"min_data_per_group": 3, "cat_smooth": 1, "verbose": -1}
     booster = lightgbm.train(settings, lightgbm.Dataset(frame, y), 4)
-    booster.save_model(FOLDER / f"{name}.txt")
+    booster.save_model(str(FOLDER / f"{name}.txt"))
     rows = frame[:N_ROWS].copy()
     codes = np.column_stack(
         [rows["job"].cat.codes, rows["age"], rows["size"].cat.codes]
@@ -100,10 +102,14 @@ if __name__ == "__main__":
     X[rng.random(X.shape) < 0.1] = np.nan
     three = np.digitize(score, [-0.5, 0.8])
 
-    make("binary-v4", score > 0, objective="binary", zero_as_missing=True)
+    version = sys.argv[1]
+    make(f"binary-{version}", score > 0, objective="binary", zero_as_missing=True)
     few = {"cat_smooth": 1, "cat_l2": 1}
-    make("categories-v4", score > 0, [1], objective="binary", sigmoid=0.5, **few)
-    make("multiclass-v4", three, objective="multiclass", num_class=3, n_trees=2)
+    categories = f"categories-{version}"
+    make(categories, score > 0, [1], objective="binary", sigmoid=0.5, **few)
+    make(f"multiclass-{version}", three, objective="multiclass", num_class=3, n_trees=2)
+    if version != "v4":
+        sys.exit()
     make(
         "forest-v4",
         three,
