@@ -22,13 +22,15 @@ TESTS_OF_KERNELS = tests/runtime tests/calibration tests/ordering tests/sequenti
 # What Python compiles is kept whatever the environment says: the tests start it often.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test test-export test-engines plain-python slow lint format docs compare papers release-check clean
+.PHONY: help demo test test-export test-engines test-oldest test-newest plain-python slow lint format docs compare papers release-check clean
 
 help:
 	@echo "make demo    show on a small data set what spinney does"
 	@echo "make test    lint, types, and all tests that take a few minutes together"
 	@echo "make test-export  exported code on other compilers and processors"
 	@echo "make test-engines  clusters and servers as real processes"
+	@echo "make test-oldest  with the oldest versions of everything that are admitted"
+	@echo "make test-newest  with the newest ones; PYTHON=... names the interpreter"
 	@echo "make slow    the tests that take longer: slow, guarantee, benchmark"
 	@echo "make lint    ruff and mypy only"
 	@echo "make format  let ruff put the code into shape"
@@ -89,6 +91,27 @@ $(ENGINES)/ready: pyproject.toml | $(BIN)/python
 	    --disable-pip-version-check --editable . mlserver pandas
 	@touch $@
 
+# All that pyproject.toml names, in the oldest version that it admits, and in the newest.
+# pip cannot choose the oldest, uv can. Old libraries are full of what newer ones call
+# deprecated, so there such warnings are no errors.
+OTHERS = .venv-oldest .venv-newest
+RESOLUTION_oldest = lowest-direct
+RESOLUTION_newest = highest
+PYTEST_oldest = -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning \
+    -W ignore::FutureWarning
+test-oldest test-newest: test-%: .venv-%/ready
+	SPINNEY_CACHE_DIR=$(CURDIR)/.venv-$*/kernels OMP_NUM_THREADS=1 \
+	    .venv-$*/bin/python -m pytest -q $(PARALLEL) $(PYTEST_$*) $(TESTS)
+
+.venv-%/ready: pyproject.toml | $(BIN)/python
+	@echo "Installing the $* versions of everything (once; a few minutes)."
+	@$(if $(PYTHON),$(PYTHON),$(BIN)/python) -m venv .venv-$*
+	@.venv-$*/bin/python -m pip install --quiet --quiet --disable-pip-version-check uv
+	@.venv-$*/bin/uv pip install --quiet --python .venv-$*/bin/python --upgrade \
+	    --resolution $(RESOLUTION_$*) --editable '.[test]'
+	@.venv-$*/bin/uv pip freeze --quiet --python .venv-$*/bin/python > .venv-$*/versions
+	@touch $@
+
 slow: $(VENV)/compiled
 # pytest ends with 5 if no test is marked so.
 	$(PYTEST) -m "slow or guarantee or benchmark" || [ $$? -eq 5 ]
@@ -125,7 +148,7 @@ release-check: $(VENV)/ready-for-test
 	.ci/release-check $(BIN)/python
 
 clean:
-	rm -rf $(VENV) $(ENGINES) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) $(ENGINES) $(OTHERS) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 	    spinney-demo.html
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
