@@ -127,7 +127,7 @@ def test_disagrees_no_more_than_promised_on_average_over_orders(
 ):
     model, rows = request.getfixturevalue(classes)
     bound, n_orders = 0.03, 100
-    quick = fitted(model, rows, voting=voting, max_disagreement=bound)
+    (quick,) = fitted(model, rows, voting=voting).at_levels(rows, [bound])
     wrong, asked = in_many_orders(quick, rows, n_orders)
     # Over orders a share of 0.03 of 800 rows has a deviation of about 0.006 (measured),
     # a mean of 100 orders a tenth of that.

@@ -39,10 +39,10 @@ MOST_NAMED = 5
 # How far the most cautious candidates are moved out, in deviations.
 WIDENINGS = (3.0, 2.0, 1.5, 1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05)
 # What part of the bound candidates aim at: rules whose most cautious candidates are
-# widened, and votes in random order. The last of these is the bound itself, so that it
-# also holds on average over all orders of the trees.
+# widened, and votes in random order. They go beyond the bound, since in the order drawn
+# fewer answers may differ than a candidate aims at.
 LEVELS_OF_RULES = tuple(0.05 * k for k in range(31))
-LEVELS_OF_VOTES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+LEVELS_OF_VOTES = (0.01, 0.02, 0.03, *(0.05 * k for k in range(1, 31)), 1.75, 2.0)
 
 
 @dataclass(frozen=True)

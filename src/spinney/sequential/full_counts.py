@@ -119,6 +119,30 @@ class VoteLattice:
             found[..., go[:size]] += more[:size] * values
         return found / (n_votes + 1.0)
 
+    def drawn(self, masses: Numbers, n_votes: int, prior: float) -> Numbers:
+        """Return masses of states of one vote more, the vote drawn from an urn.
+
+        It is for a class with a probability that grows with the votes that the class
+        has already (Pólya's urn).
+
+        Parameters
+        ----------
+        masses : ndarray of shape (n_states,)
+            How likely each state of `n_votes` votes is.
+        n_votes : int
+            Their votes.
+        prior : float
+            Votes that each class is taken to have beside its own.
+        """
+        size = self.size(n_votes)
+        shares = masses / (n_votes + self.n_classes * prior)
+        found = np.zeros(self.size(n_votes + 1))
+        found[:size] = (n_votes - self._n_cast[:size] + prior) * shares
+        for go, more in zip(self._next, self._more, strict=True):
+            # Different states go to different ones: none is counted twice.
+            found[go[:size]] += (more[:size] - 1.0 + prior) * shares
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class CountRule:
@@ -203,6 +227,16 @@ class CountProblem:
         n_roundings = 4 * (lattice.n_classes + 3) * (lattice.n_voters + 2)
         return n_roundings * float(np.finfo(np.float64).eps)
 
+    def _at_last_stop(self) -> tuple[Numbers, int]:
+        """Return votes and disagreement of going on to the end, and where that begins.
+
+        After the last number of votes with which a stop is possible there is nothing
+        to choose.
+        """
+        last = max(self.mass, default=0)
+        mass = self.mass.get(last, np.ones(1) * self.masses.sum())
+        return np.stack([self.lattice.n_voters * mass, np.zeros_like(mass)]), last
+
     def rule_at(self, price: float) -> CountRule:
         """Return the rule with the least votes and price of being wrong together.
 
@@ -212,11 +246,11 @@ class CountProblem:
             How many votes a wrong decision is worth; infinite for never.
         """
         lattice = self.lattice
-        n_voters = lattice.n_voters
-        both = np.stack([n_voters * self.masses, np.zeros_like(self.masses)])
         answers = {}
-        for i in range(n_voters - 1, -1, -1):
-            both = lattice.down(both, i)
+        both, last = self._at_last_stop()
+        for i in range(last, -1, -1):
+            if i < last:
+                both = lattice.down(both, i)
             if not self.may_stop[i]:
                 continue
             mass, wrong = self.mass[i], self.wrong[i]
@@ -315,10 +349,10 @@ class CountProblem:
         answers : dict
             As of `CountRule`.
         """
-        lattice = self.lattice
-        both = np.stack([lattice.n_voters * self.masses, np.zeros_like(self.masses)])
-        for i in range(lattice.n_voters - 1, -1, -1):
-            both = lattice.down(both, i)
+        both, last = self._at_last_stop()
+        for i in range(last, -1, -1):
+            if i < last:
+                both = self.lattice.down(both, i)
             if i in answers:
                 stops = answers[i] >= 0
                 both[0, stops] = i * self.mass[i][stops]

@@ -19,6 +19,7 @@ from spinney.calibration.out_of_bag import (
 )
 from spinney.errors import InvalidArgumentError
 from spinney.sequential.called_voters import CalledVoters
+from spinney.sequential.few_classes import HardVotesOfFew, are_few
 from spinney.sequential.problems import (
     HardVotesOfSeveral,
     HardVotesOfTwo,
@@ -102,11 +103,17 @@ class ProblemMaker:
             return HardVotesOfTwo(weights, self.objective, self.order, self.min_votes)
         if voting == "hard":
             counts = voters.totals(voting, rows, self.n_jobs).astype(np.int64)
-            return HardVotesOfSeveral(counts, self.order, self.min_votes)
+            return self._counted(counts)
         rows = _safe_indexing(rows, self._not_too_many(_num_samples(rows), rng))
         added = voters.contributions(voting, rows, self.n_jobs)
         classes = voters.full_classes(voting, rows, self.n_jobs)
         return self._soft(added, classes)
+
+    def _counted(self, counts: NDArray[np.int64]) -> Problem:
+        """Return the problem for the votes of every row for several classes."""
+        few = are_few(self.voters.n_voters, counts.shape[1])
+        made = HardVotesOfFew if few else HardVotesOfSeveral
+        return made(counts, self.order, self.min_votes)
 
     def _soft(self, added: NDArray[np.float64], classes: NDArray[np.intp]) -> Problem:
         """Return the problem for what every voter adds to the sums of every row."""
@@ -133,8 +140,7 @@ class ProblemMaker:
             weights = positive_vote_weights(cast, mask)
             return HardVotesOfTwo(weights, self.objective, self.order, self.min_votes)
         if voting == "hard":
-            counts = class_counts(cast, mask, len(voters.classes), rng)
-            return HardVotesOfSeveral(counts, self.order, self.min_votes)
+            return self._counted(class_counts(cast, mask, len(voters.classes), rng))
         kept = self._not_too_many(len(mask), rng)
         some = _safe_indexing(rows, kept)
         added = voters.contributions(voting, some, self.n_jobs)
