@@ -2,9 +2,10 @@
 
 A service gets one row per request, and most of the time of a small request goes into
 what surrounds the trees. So the model file is loaded once, when the service starts,
-and `predictor()` answers: a thin callable that checks nothing but type and length of
-a row. Everything else that may be wrong with a request is checked here, where there
-are words for the caller.
+and `predictor()` answers: a thin callable that takes a row as the model knows it, with
+texts for categories and None for what is missing, as a list or by the names of the
+columns. What may be wrong with a request is checked here, where there are words for
+the caller.
 
 `make_app` returns an ASGI application, the interface that FastAPI, Starlette and
 others have in common, so `uvicorn serve_one_row:app` or any other such server runs it.
@@ -28,15 +29,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import tempfile
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from sklearn.datasets import make_classification
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.frozen import FrozenEstimator
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 import spinney
 
@@ -54,33 +53,55 @@ class Model:
         self.classifier = spinney.load(path)  # no pickle: loading runs no code
         self.n_features = self.classifier.n_features_in_
         self.predict_row = self.classifier.predictor()
-        self.predict_row(np.zeros(self.n_features, dtype=np.float32))  # load kernels
+        self.predict_row([None] * self.n_features)  # load kernels
 
     def answer(self, request):
-        """Answer `{"features": [...], "count": false}`."""
+        """Answer `{"features": ..., "count": false}`.
+
+        The features are a list in the order of the training, or an object by the names
+        of the columns. Numbers are numbers, categories are texts, null is missing.
+        """
         row = self.checked_row(request)
-        if not request.get("count", False):
-            return {"label": self.predict_row(row).item()}
-        # How many trees it took is told by predict_counted. That one checks its input
-        # as scikit-learn does, which takes longer than the trees.
-        labels, n_evaluated = self.classifier.predict_counted(row[None, :])
-        return {"label": labels[0].item(), "trees_asked": int(n_evaluated[0])}
+        try:
+            if not request.get("count", False):
+                return {"label": self.predict_row(row).item()}
+            # How many trees it took is told by predict_counted. That one checks its
+            # input as scikit-learn does, which takes longer than the trees.
+            labels, n_evaluated = self.classifier.predict_counted(self.as_frame(row))
+        except (TypeError, ValueError) as error:
+            # A text where the model takes a number, a column that is not there: the
+            # message says which.
+            raise BadRequest(str(error)) from None
+        return {"label": labels[0].item(), "n_evaluated": int(n_evaluated[0])}
+
+    def as_frame(self, row):
+        """Return a row as `predict` takes it: a data frame of the model's columns."""
+        names = self.classifier.feature_names_in_
+        values = [row[name] for name in names] if isinstance(row, dict) else row
+        columns = {}
+        for name, value in zip(names, values, strict=True):
+            kind = object if isinstance(value, str) else float  # null becomes NaN
+            columns[name] = pd.Series([value], dtype=kind)
+        return pd.DataFrame(columns)
 
     def checked_row(self, request):
         """Return the row of a request, or say what is wrong with it."""
         if not isinstance(request, dict) or "features" not in request:
-            msg = 'Send an object with "features": a list of numbers.'
+            msg = 'Send an object with "features": a list of values, or an object.'
             raise BadRequest(msg)
-        features = request["features"]
-        if not isinstance(features, list) or len(features) != self.n_features:
-            msg = f'"features" must be a list of {self.n_features} numbers.'
+        row = request["features"]
+        if isinstance(row, list) and len(row) != self.n_features:
+            msg = f'"features" must have {self.n_features} values, got {len(row)}.'
             raise BadRequest(msg)
-        for place, value in enumerate(features):
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not is_number or not math.isfinite(value):
-                msg = f"Feature {place} must be a finite number, got {value!r}."
+        if not isinstance(row, (list, dict)):
+            msg = '"features" must be a list of values, or an object by column.'
+            raise BadRequest(msg)
+        for value in row if isinstance(row, list) else row.values():
+            is_known = value is None or isinstance(value, (int, float, str))
+            if not is_known or isinstance(value, bool):
+                msg = f"A feature must be a number, a text or null, got {value!r}."
                 raise BadRequest(msg)
-        return np.array(features, dtype=np.float32)
+        return row
 
 
 def make_app(path):
@@ -142,45 +163,60 @@ def post(app, path, body):
 
 
 def make_model_file(path):
-    """Train a forest, find out when it may stop, and save that; return new rows."""
-    X, y = make_classification(8000, 20, n_informative=8, random_state=0)
-    X = X.astype(np.float32)
-    forest = RandomForestClassifier(100, max_depth=8, n_jobs=2, random_state=0)
-    forest.fit(X[:3000], y[:3000])
-    quick = spinney.SequentialVotingClassifier(
-        FrozenEstimator(forest), max_disagreement=0.005, random_state=0
-    ).fit(X[3000:7000])
-    spinney.save(quick, path)
-    return forest, X[7000:]
+    """Train a model, find out when it may stop, and save that; return new rows.
+
+    Its rows have missing values and a column of categories.
+    """
+    rng = np.random.default_rng(0)
+    n_rows = 9000
+    age = rng.integers(0, 60, n_rows)
+    rows = pd.DataFrame(
+        {
+            "amount": rng.lognormal(3.0, 1.0, n_rows),
+            "account age": np.where(rng.random(n_rows) < 0.1, np.nan, age),
+            "channel": pd.Categorical(rng.choice(["phone", "shop", "web"], n_rows)),
+            "items": rng.integers(1, 9, n_rows),
+        }
+    )
+    risk = np.log(rows["amount"]) + 1.5 * (rows["channel"] == "web") - age / 20
+    fraud = (risk + rng.normal(0.0, 0.5, n_rows) > 3.0).astype(int)
+    model = HistGradientBoostingClassifier(max_iter=200, random_state=0)
+    model.fit(rows[:3000], fraud[:3000])
+    fast = spinney.accelerate(
+        model, rows[3000:8000], max_disagreement=0.005, random_state=0
+    )
+    spinney.save(fast, path)
+    return model, rows[8000:]
 
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.spinney"
-        forest, rows = make_model_file(path)
+        model, rows = make_model_file(path)
         app = make_app(path)
 
-        row = rows[0].tolist()
+        named = {"amount": 120.5, "account age": None, "channel": "web", "items": 2}
         for request in (
-            {"features": row},
-            {"features": row, "count": True},
-            {"features": row[:-1]},
-            {"features": [None, *row[1:]]},
+            {"features": named},
+            {"features": list(named.values())},
+            {"features": named, "count": True},
+            {"features": [120.5, None]},
+            {"features": {**named, "amount": "much"}},
         ):
             status, answer = post(app, "/predict", json.dumps(request).encode())
             print(status, answer)
         print(*post(app, "/predict", b"not json"))
 
         predict_row = spinney.load(path).predictor()
+        requests = rows.astype({"channel": str}).to_dict("records")
         seconds = []
-        for row in rows:
+        for row in requests:
             start = perf_counter()
             predict_row(row)
             seconds.append(perf_counter() - start)
-        forest.n_jobs = 1  # threads only cost time on a single row
         start = perf_counter()
-        for row in rows[:20]:
-            forest.predict(row[None, :])
+        for k in range(20):
+            model.predict(rows[k : k + 1])
         own = (perf_counter() - start) / 20
         print(
             f"one row, median of {len(rows):,}: {1e6 * np.median(seconds):.0f} µs; "

@@ -102,10 +102,12 @@ def test_a_forest_is_accelerated_and_certified(output_of):
 
 def test_a_service_answers_and_refuses_one_row_at_a_time(output_of):
     said = output_of("serve_one_row.py").splitlines()
-    assert said[0] in ("200 {'label': 0}", "200 {'label': 1}")
-    assert re.fullmatch(r"200 \{'label': [01], 'trees_asked': \d+\}", said[1])
-    assert all(line.startswith("422 {'error': ") for line in said[2:5])
-    assert "µs" in said[5]
+    # Missing values and categories, by name and in order: the same row.
+    assert said[0] == said[1] == "200 {'label': 1}"
+    assert re.fullmatch(r"200 \{'label': 1, 'n_evaluated': \d+\}", said[2])
+    assert all(line.startswith("422 {'error': ") for line in said[3:6])
+    assert "got 'much'" in said[4]
+    assert "µs" in said[6]
 
 
 def test_a_poll_saves_calls_within_its_promise(output_of):

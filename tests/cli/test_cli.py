@@ -200,3 +200,57 @@ main()
     assert f"needs {library}" in done.stderr
     assert "spinney[cli]" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+# Commands that end with an error, and so should at once: nothing that takes long to
+# import is worth importing for it.
+WRONG = (
+    ("predict", "none.spinney", "rows.csv", "-o", "out.csv"),
+    ("predict", "fast.spinney", "none.csv", "-o", "out.csv"),
+    ("predict", "fast.spinney", "rows.csv", "-o", "out.xlsx"),
+    (
+        "predict",
+        "fast.spinney",
+        "rows.csv",
+        "-o",
+        "out.csv",
+        "--keep",
+        "a",
+        "--keep",
+        "a",
+    ),
+    ("accelerate", "model.joblib", "rows.csv", "-o", "out.spinney"),
+    ("accelerate", "model.txt", "rows.csv", "-o", "out.spinney", "--threshold", "2"),
+    ("accelerate", "model.txt", "rows.csv", "-o", "out", "--max-disagreement", "a=7"),
+    ("inspect", "none.spinney"),
+    ("inspect", "corrupt.txt"),
+    ("inspect", "rows.csv"),
+    ("bench", "model.txt", "empty.csv"),
+    ("prune", "model.txt", "rows.csv", "--budget", "3", "--costs", "none.json"),
+    ("anytime", "none.txt", "rows.csv"),
+    ("export", "none.txt", "-o", "out.c"),
+    ("strategy", "-n", "0"),
+    ("accelerate", "model.txt", "-o"),
+    ("--help",),
+    ("predict", "--help"),
+)
+HEAVY = {"sklearn", "scipy", "numba", "pandas", "lightgbm", "matplotlib"}
+
+
+def test_errors_and_help_come_before_anything_heavy_is_imported(work, call):
+    code = f"""
+import json, os, sys
+os.chdir({str(work)!r})
+from spinney.cli import main
+for words in json.loads({json.dumps(json.dumps(WRONG))}):
+    sys.argv = ["spinney", *words]
+    try:
+        main()
+    except SystemExit as ended:
+        done = {{0}} if "--help" in words else {{2}}
+        assert ended.code in done, (words, ended.code)
+    heavy = {HEAVY} & set(sys.modules)
+    assert not heavy, (words, heavy)
+"""
+    done = call(sys.executable, "-c", code)
+    assert done.returncode == 0, done.stderr

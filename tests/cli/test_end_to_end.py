@@ -77,7 +77,7 @@ def test_predict_streams_labels_and_counts_to_a_table(run, work, tmp_path):
     rows = table.drop(columns="ill").astype(np.float32)
     labels, counts = spinney.load(work / "fast.spinney").predict_counted(rows)
     np.testing.assert_array_equal(answers["label"], labels)
-    np.testing.assert_array_equal(answers["trees_asked"], counts)
+    np.testing.assert_array_equal(answers["n_evaluated"], counts)
     assert list(tmp_path.iterdir()) == [out]
 
 
@@ -103,7 +103,7 @@ def test_bench_sets_spinney_beside_the_original(run):
     assert names[:3] == ["spinney, all trees", "spinney, early exit", "LightGBM"]
     full, early, original = document["engines"][:3]
     assert full["labels_differ"] == original["labels_differ"] == 0
-    assert early["trees_asked"] <= full["trees_asked"] == 20
+    assert early["n_evaluated"] <= full["n_evaluated"] == 20
     assert all(engine["microseconds_single"] > 0 for engine in document["engines"])
 
 

@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from typer.testing import CliRunner
 
 import spinney
-from spinney.cli import answers, predict, tables
+from spinney.cli import answers, csv_files, predict, tables
 from spinney.cli.app import app
 
 pytestmark = pytest.mark.skipif(
@@ -67,9 +67,9 @@ def test_every_table_gives_the_same_answers_in_every_output(
     fast = spinney.load(work / "fast.spinney")
     labels, counts = fast.predict_counted(rows.drop(columns="ill"))
     found = read(out)
-    assert list(found.columns) == ["label", "trees_asked"]
+    assert list(found.columns) == ["label", "n_evaluated"]
     np.testing.assert_array_equal(found["label"], labels)
-    np.testing.assert_array_equal(found["trees_asked"], counts)
+    np.testing.assert_array_equal(found["n_evaluated"], counts)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_other_models_are_evaluated_in_full(work, tmp_path, rows, model, n_trees
     if model == "model.joblib":
         expected = joblib.load(work / model).predict(rows.drop(columns="ill"))
         np.testing.assert_array_equal(found["label"], expected)
-    assert (found["trees_asked"] == n_trees).all()
+    assert (found["n_evaluated"] == n_trees).all()
     assert document["error"] == pytest.approx((found["label"] != rows["ill"]).mean())
     assert document["rows"] == len(rows)
     assert document["rows_per_second"] == pytest.approx(
@@ -122,9 +122,9 @@ def test_a_regressor_gives_predictions(work, tmp_path, rows):
         done = fine(*arguments, "-o", out, "--target", "ill")
         assert "Error against" not in done.stdout
         found[name] = pd.read_parquet(out)
-    assert list(found["one"].columns) == ["prediction", "trees_asked"]
+    assert list(found["one"].columns) == ["prediction", "n_evaluated"]
     np.testing.assert_allclose(found["one"]["prediction"], model.predict(features))
-    assert list(found["two"].columns) == ["prediction_0", "prediction_1", "trees_asked"]
+    assert list(found["two"].columns) == ["prediction_0", "prediction_1", "n_evaluated"]
     assert (found["two"]["prediction_1"] == -2.0).all()
 
 
@@ -179,8 +179,8 @@ def test_parts_are_read_answered_and_written_one_at_a_time(work, tmp_path, monke
             steps.append(("read", len(part.rows)))
             yield part
 
-    def asking(loaded, n_jobs, as_frame):
-        ask, n_trees = asking_of(loaded, n_jobs, as_frame)
+    def asking(loaded, n_jobs, as_frame, proba):
+        ask, n_trees = asking_of(loaded, n_jobs, as_frame, proba)
 
         def watched(rows):
             if len(rows) > 1:  # the first row warms up
@@ -235,7 +235,7 @@ def test_quiet_prints_nothing(work, tmp_path):
 
 
 def test_an_error_in_the_middle_leaves_the_old_file(work, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "CSV_BLOCK", 4096)
+    monkeypatch.setattr(csv_files, "CSV_BLOCK", 4096)
     lines = (work / "rows.csv").read_text().splitlines()
     lines[-1] = "many" + lines[-1][lines[-1].index(",") :]
     (tmp_path / "rows.csv").write_text("\n".join(lines))
@@ -283,3 +283,188 @@ def test_a_place_that_cannot_be_written_to_is_refused_at_once(
     )
     assert done.exit_code == 2
     assert words in " ".join(done.stderr.split())
+
+
+@pytest.fixture
+def keyed(rows, tmp_path):
+    """Return the path of a table with keys of several types, and what it holds."""
+    table = rows.iloc[:300].assign(
+        key=np.arange(300, dtype=np.int64) + 2**60,
+        place=[None if k % 7 == 0 else f"p,{k}" for k in range(300)],
+        day=pd.date_range("2024-01-01", periods=300, freq="h"),
+        code=[f"{k:03}" for k in range(300)],
+    )
+    return table, tmp_path
+
+
+@pytest.mark.parametrize("ending", answers.ENDINGS)
+@pytest.mark.parametrize("source", [".parquet", ".feather", ".csv", ".npz"])
+def test_kept_columns_come_first_in_their_order_and_types(work, keyed, source, ending):
+    table, folder = keyed
+    path, out = folder / f"keyed{source}", folder / f"answers{ending}"
+    if source == ".npz":
+        arrays = {name: table[name].to_numpy() for name in ("key", "day")}
+        arrays |= {
+            name: table[name].fillna("").to_numpy(str) for name in ("place", "code")
+        }
+        np.savez(path, X=table.iloc[:, :6].to_numpy(), y=table["ill"], **arrays)
+    else:
+        kind = {".csv": "csv", ".parquet": "parquet", ".feather": "feather"}[source]
+        write = getattr(table, f"to_{kind}")
+        write(path) if kind == "feather" else write(path, index=False)
+    names = ["day", "key", "code", "place"]
+    options = [word for name in names for word in ("--keep", name)]
+    target = "y" if source == ".npz" else "ill"
+    fine(
+        "predict", work / "fast.spinney", path, "-o", out, "--target", target, *options
+    )
+    texts = {"key": str, "code": str} if ending == ".csv" else None
+    found = pd.read_csv(out, dtype=texts) if ending == ".csv" else read(out)
+    assert list(found.columns) == [*names, "label", "n_evaluated"]
+    expected = spinney.load(work / "fast.spinney").predict(table.iloc[:, :6])
+    np.testing.assert_array_equal(found["label"], expected)
+    # No digit of a long key is lost, and no zero in front of a short one.
+    assert [int(key) for key in found["key"]] == table["key"].tolist()
+    assert found["code"].tolist() == table["code"].tolist()
+    assert found["place"].fillna("").tolist() == table["place"].fillna("").tolist()
+    assert (pd.to_datetime(found["day"]) == table["day"]).all()
+    if ending != ".csv":
+        assert found["key"].dtype == np.int64
+        assert found["day"].dtype.kind == "M"
+
+
+def test_kept_columns_may_be_features_or_the_target(work, tmp_path, rows):
+    out = tmp_path / "answers.parquet"
+    options = ("--keep", "ill", "--keep", "iron", "--target", "ill")
+    fine("predict", work / "fast.spinney", work / "rows.parquet", "-o", out, *options)
+    found = pd.read_parquet(out)
+    pd.testing.assert_frame_equal(found[["ill", "iron"]], rows[["ill", "iron"]])
+
+
+def test_a_key_is_no_feature_of_a_model_without_names(tmp_path):
+    X = np.random.default_rng(0).normal(size=(90, 3))
+    model = RandomForestClassifier(5, random_state=0).fit(X, X[:, 0] > 0)
+    spinney.save(spinney.accelerate(model), tmp_path / "m.spinney")
+    table = pd.DataFrame(X).rename(columns=str)
+    table.insert(1, "id", np.arange(90))
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    arguments = ("predict", tmp_path / "m.spinney", tmp_path / "rows.csv", "-o")
+    fine(*arguments, tmp_path / "out.parquet", "--keep", "id")
+    found = pd.read_parquet(tmp_path / "out.parquet")
+    assert found["id"].tolist() == list(range(90))
+    assert found["label"].tolist() == model.predict(X).tolist()
+    done = run(*arguments, tmp_path / "out.csv", "--keep", "id", "--keep", "0")
+    assert done.exit_code == 2
+    assert "Columns to keep are not counted" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "words"),
+    [
+        ("rows.csv", ("--keep", "id"), "has no column 'id' to keep; it has 'age'"),
+        ("rows.npz", ("--keep", "id"), "has no array 'id' to keep; it has 'X', 'y'"),
+        ("rows.npz", ("--keep", "X"), "must have one value for each"),
+        ("rows.csv", ("--keep", "age", "--keep", "age"), "'age' twice"),
+        ("label.csv", ("--keep", "label"), "has a column 'label' of its own"),
+    ],
+)
+def test_what_cannot_be_kept_is_said(work, tmp_path, rows, table, options, words):
+    rows.assign(label=1).to_csv(tmp_path / "label.csv", index=False)
+    path = (tmp_path if table == "label.csv" else work) / table
+    out = tmp_path / "answers.csv"
+    arguments = ("predict", work / "fast.spinney", path, "-o", out, "--target", "ill")
+    done = run(*arguments, *options)
+    assert done.exit_code == 2
+    assert words in " ".join(done.stderr.split())
+    assert not out.exists()
+
+
+def test_missing_numbers_are_refused_where_a_file_cannot_hold_them(
+    work, tmp_path, rows
+):
+    keys = pd.array([None, *range(1, len(rows))], dtype="Int64")
+    rows.assign(key=keys).to_parquet(tmp_path / "rows.parquet", index=False)
+    arguments = ("predict", work / "fast.spinney", tmp_path / "rows.parquet")
+    options = ("--keep", "key", "--target", "ill")
+    done = run(*arguments, "-o", tmp_path / "a.npz", *options)
+    assert done.exit_code == 2
+    assert "missing values in a column of int64" in " ".join(done.stderr.split())
+    fine(*arguments, "-o", tmp_path / "a.parquet", *options)
+    found = pd.read_parquet(tmp_path / "a.parquet", dtype_backend="numpy_nullable")
+    assert found["key"].isna().tolist() == [True] + [False] * (len(rows) - 1)
+
+
+def saved_models(work, rows, folder):
+    """Yield name, saved file, its probabilities and the model itself."""
+    features, ill = rows.drop(columns="ill"), rows["ill"]
+    model = joblib.load(work / "model.joblib")
+    trained, forest = FrozenEstimator(model), spinney.read_model(model)
+    named = np.where(features["age"] > 0.5, "old", np.where(ill == 1, "ill", "well"))
+    texts = RandomForestClassifier(5, random_state=0).fit(features, named)
+    made = {
+        "forest": forest,
+        "sequential": spinney.load(work / "fast.spinney"),
+        "cascade": spinney.CascadeClassifier(
+            trained, max_disagreement=0.05, random_state=0
+        ).fit(features),
+        "all trees": spinney.accelerate(model),
+        "several": spinney.accelerate(texts),
+        "pipeline": spinney.accelerate(joblib.load(work / "pipeline.joblib")),
+        "anytime": spinney.AnytimeForestClassifier(forest, order="depth").fit(
+            features.to_numpy(), ill.to_numpy()
+        ),
+        "pruned": spinney.FeatureCostPruner(forest, trade_off=0.002).fit(
+            features.to_numpy(), ill.to_numpy()
+        ),
+    }
+    for name, one in made.items():
+        path = folder / f"{name.replace(' ', '-')}.spinney"
+        spinney.save(one, path)
+        given = features.to_numpy() if name in ("anytime", "pruned") else features
+        yield name, path, one.predict_proba(given), one
+
+
+def test_probabilities_have_a_column_for_each_class(work, tmp_path, rows):
+    for name, path, expected, model in saved_models(work, rows, tmp_path):
+        out = tmp_path / "answers.parquet"
+        fine(
+            "predict",
+            path,
+            work / "rows.parquet",
+            "-o",
+            out,
+            "--proba",
+            "--keep",
+            "ill",
+        )
+        found = pd.read_parquet(out)
+        wanted = [f"probability_{label}" for label in model.classes_]
+        assert list(found.columns[-len(wanted) :]) == wanted, name
+        np.testing.assert_allclose(found[wanted].to_numpy(), expected, err_msg=name)
+        assert found["ill"].tolist() == rows["ill"].tolist()
+    for model, trust in (("model.txt", ()), ("pipeline.joblib", ("--trust",))):
+        arguments = (work / model, work / "rows.csv", "-o", out, "--target", "ill")
+        fine("predict", *arguments, "--proba", *trust)
+        found = pd.read_parquet(out).filter(like="probability_")
+        own = (
+            joblib.load(work / model).predict_proba(rows.drop(columns="ill"))
+            if trust
+            else spinney.read_model(work / model).predict_proba(rows.iloc[:, :6])
+        )
+        np.testing.assert_allclose(found.to_numpy(), own, rtol=1e-6)
+
+
+def test_regressors_have_no_probabilities(work, tmp_path, rows):
+    features = rows.drop(columns="ill")
+    model = RandomForestRegressor(3, max_depth=3, random_state=0)
+    fast = spinney.accelerate(model.fit(features, features["age"]))
+    spinney.save(fast, tmp_path / "m.spinney")
+    arguments = ("predict", tmp_path / "m.spinney", work / "rows.csv")
+    out = tmp_path / "answers.csv"
+    done = run(*arguments, "-o", out, "--proba")
+    assert done.exit_code == 2
+    assert "it is a regressor" in " ".join(done.stderr.split())
+    fine(*arguments, "-o", out, "--keep", "age", "--keep", "ill")
+    found = pd.read_csv(out)
+    assert list(found.columns) == ["age", "ill", "prediction", "n_evaluated"]
+    np.testing.assert_allclose(found["prediction"], model.predict(features), rtol=1e-6)

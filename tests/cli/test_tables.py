@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from spinney.cli import tables
+from spinney.cli import csv_files, tables
 from spinney.cli.models import without_label
 from spinney.cli.tables import Table
 
@@ -69,7 +69,7 @@ def write(frame, path):
 @pytest.mark.parametrize("per_part", [64, 10_000])
 def test_parts_put_together_are_the_table(frame, tmp_path, monkeypatch, name, per_part):
     monkeypatch.setattr(tables, "ROWS_PER_PART", per_part)
-    monkeypatch.setattr(tables, "CSV_BLOCK", 4096)
+    monkeypatch.setattr(csv_files, "CSV_BLOCK", 4096)
     write(frame, tmp_path / name)
     parts = list(Table(tmp_path / name, "kind", None, 3).parts())
     assert max(len(part.rows) for part in parts) <= per_part

@@ -257,7 +257,9 @@ def test_labels_may_be_texts_and_forests_may_have_one_leaf():
     model = DecisionTreeClassifier(max_depth=1).fit(X, y)
     pruner = FeatureCostPruner(FrozenEstimator(model), trade_off=0.1).fit(X, y)
     assert np.array_equal(pruner.predict(X), y)
-    pruned = FeatureCostPruner(FrozenEstimator(model), budget=0.5).fit(X, y)
+    pruned = FeatureCostPruner(FrozenEstimator(model), budget=0.5)
+    with pytest.warns(spinney.SpinneyWarning, match="pruned to their roots"):
+        pruned.fit(X, y)
     assert set(pruned.predict(X)) == {"high"}
     leaf = DecisionTreeClassifier().fit(X, np.full(12, "same"))
     alone = FeatureCostPruner(FrozenEstimator(leaf), budget=0).fit(X, ["same"] * 12)
@@ -422,3 +424,19 @@ def test_a_certificate_is_about_the_model_before_pruning(cancer):
     differs = pruner.predict(X) != pruner.predict_full(X)
     assert differs.any()
     assert spinney.certify(pruner, X).n_disagreements == differs.sum()
+
+
+def test_a_forest_that_becomes_constant_is_warned_of():
+    X, y = datasets.bundled("breast_cancer")
+    model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X[:300], y[:300])
+    for setting, words in (
+        (
+            {"budget": 0.5},
+            "With budget=0.5 all trees are pruned to their roots.*larger",
+        ),
+        ({"trade_off": 9.0}, "With trade_off=9 all trees .* smaller one: .* costs"),
+    ):
+        pruner = FeatureCostPruner(FrozenEstimator(model), **setting)
+        with pytest.warns(spinney.SpinneyWarning, match=words):
+            pruner.fit(X[300:], y[300:])
+        assert len(set(pruner.predict(X).tolist())) == 1

@@ -18,6 +18,7 @@ from rich.markup import escape
 from rich.table import Table as TextTable
 
 from spinney.base.comparison import HEADINGS, HEADINGS_OF_CLASSES, Comparison
+from spinney.calibration.bounds import check_confidence, check_max_disagreement
 from spinney.calibration.limits import plain
 from spinney.cli.console import (
     PROMISE_NOT_KEPT,
@@ -35,6 +36,7 @@ from spinney.cli.console import (
 from spinney.cli.models import (
     Model,
     Trust,
+    check_inputs,
     load_whole_model,
     table_for,
     without_label,
@@ -146,11 +148,13 @@ def accelerate(
         console = output(quiet=quiet or as_json)
         check_suffix(report, "The report", REPORTS)
         check_outputs(out, report, inputs=(model,) if data is None else (model, data))
+        check_inputs(model, data, trust=trust)
+        _check_settings(max_disagreement, max_accuracy_loss, threshold, confidence)
+        if data is None and report is not None:
+            msg = "A report is about rows: pass DATA, the file that holds them."
+            raise InvalidArgumentError(msg)
         trained = load_whole_model(model, trust=trust)
         if data is None:
-            if report is not None:
-                msg = "A report is about rows: pass DATA, the file that holds them."
-                raise InvalidArgumentError(msg)
             _write_all_trees(trained, threshold, method, n_jobs, out, as_json, console)
             return
         part = table_for(trained, data, target, needs_target=False).whole()
@@ -200,6 +204,27 @@ def accelerate(
             raise typer.Exit(PROMISE_NOT_KEPT)
         for message in advice:
             complain(message, of="warning")
+
+
+def _check_settings(
+    max_disagreement: list[str] | None,
+    max_accuracy_loss: float | None,
+    threshold: float | None,
+    confidence: float | None,
+) -> None:
+    """Raise if a number is out of range, before anything is loaded."""
+    for word in max_disagreement or []:
+        check_max_disagreement(_share(word.rpartition("=")[2]), "--max-disagreement")
+    if max_accuracy_loss is not None:
+        check_max_disagreement(max_accuracy_loss, "--max-accuracy-loss")
+    if threshold is not None and not 0.0 < threshold < 1.0:
+        msg = (
+            f"--threshold must be above 0 and below 1, got {threshold:g}. It is a "
+            "probability: the second class is predicted from it on."
+        )
+        raise InvalidArgumentError(msg)
+    if confidence is not None:
+        check_confidence(confidence)
 
 
 def _write_all_trees(

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.errors import InvalidArgumentError
 from spinney.persistence.atomic_write import write_atomically
 
-Columns = dict[str, NDArray[Any]]
+# Arrays of NumPy, and of Arrow where columns of a table are passed through.
+Columns = dict[str, Any]
 
 ENDINGS = (".parquet", ".csv", ".arrow", ".feather", ".npz")
 
@@ -44,6 +46,8 @@ def _table_chunks(name: str, parts: Iterable[Columns]) -> Iterator[bytes]:
     sink = _Sink()
     writer = None
     for columns in parts:
+        if not name.endswith(".parquet"):
+            columns = {key: _decoded(column) for key, column in columns.items()}
         batch = pa.RecordBatch.from_pydict(columns)
         if writer is None:
             writer = _writer_for(name)(sink, batch.schema)
@@ -74,14 +78,45 @@ def _npz_chunks(parts: Iterable[Columns]) -> Iterator[bytes]:
     kept: dict[str, list[NDArray[Any]]] = {}
     for columns in parts:
         for name, column in columns.items():
-            # Texts as such: an array of objects is a pickle.
-            if column.dtype.kind == "O":
-                column = column.astype(str)
-            kept.setdefault(name, []).append(column)
+            kept.setdefault(name, []).append(_storable(column, name))
     archive = io.BytesIO()
     whole: Any = {name: np.concatenate(columns) for name, columns in kept.items()}
     np.savez_compressed(archive, **whole)
     yield archive.getvalue()
+
+
+def _decoded(column: Any) -> Any:
+    """Return a column with its values instead of a dictionary and indices to it.
+
+    In an Arrow file there is one dictionary for all rows, and parts of other files
+    have one each.
+    """
+    decode = getattr(column, "dictionary_decode", None)
+    return column if decode is None else decode()
+
+
+def _storable(column: Any, name: str) -> NDArray[Any]:
+    """Return a column as an array that no pickle is needed for, or raise."""
+    if isinstance(column, np.ndarray):
+        # Texts as such: an array of objects is a pickle.
+        return column.astype(str) if column.dtype.kind == "O" else column
+    import pyarrow as pa
+
+    column = _decoded(column)
+    kind, types = column.type, pa.types
+    if types.is_string(kind) or types.is_large_string(kind):
+        texts: NDArray[Any] = column.fill_null("").to_numpy(zero_copy_only=False)
+        return texts.astype(str)
+    has_gaps = (
+        types.is_floating(kind) or types.is_date(kind) or types.is_timestamp(kind)
+    )
+    whole = types.is_integer(kind) or types.is_boolean(kind)
+    if has_gaps or (whole and not column.null_count):
+        array: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        return array
+    what = f"missing values in a column of {kind}" if whole else f"a column of {kind}"
+    msg = f"An NPZ file cannot hold {what}, which {name!r} is. Write a Parquet file."
+    raise InvalidArgumentError(msg)
 
 
 class _Sink(io.RawIOBase):

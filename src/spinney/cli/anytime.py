@@ -25,6 +25,7 @@ from spinney.cli.models import (
     Model,
     Target,
     Trust,
+    check_inputs,
     labelled_rows,
     load_whole_model,
 )
@@ -70,6 +71,7 @@ def anytime(
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)
         check_outputs(out, plot, inputs=(model, data))
+        check_inputs(model, data, trust=trust)
         found = _compared(console, model, data, target, order, seed, trust)
         best = max(found, key=lambda name: found[name]["nma"])
         if out is not None:

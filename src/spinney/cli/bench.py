@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from spinney.acceleration.timing import Timer, run_in_turn
 from spinney.base.wording import number, percent
+from spinney.calibration.bounds import check_max_disagreement
 from spinney.cli.console import (
     PROMISE_NOT_KEPT,
     Debug,
@@ -33,6 +33,7 @@ from spinney.cli.models import (
     Data,
     Model,
     Trust,
+    check_inputs,
     is_own_file,
     load_whole_model,
     table_for,
@@ -123,6 +124,8 @@ def bench(
         if not 0 < seconds < float("inf"):
             msg = f"--seconds must be above 0, got {seconds:g}."
             raise InvalidArgumentError(msg)
+        check_max_disagreement(max_disagreement, "--max-disagreement")
+        check_inputs(model, data, trust=trust)
         trained = load_whole_model(model, trust=trust)
         rows = _some_rows(table_for(trained, data, target, needs_target=False))
         result = _measured(
@@ -242,7 +245,7 @@ def _measured(
         "threads": n_threads,
         "max_disagreement": max_disagreement,
         "trees": n_trees,
-        "way_of_stopping": fast.acceleration_.chosen.name,
+        "early_exit": fast.acceleration_.chosen.name,
         "original": None if original is None else original.name,
         "engines": [_engine_facts(engine) for engine in engines],
         "failed": failed,
@@ -256,7 +259,7 @@ def _engine_facts(engine: Engine) -> dict[str, Any]:
         "microseconds_batch": 1e6 * engine.batch,
         "microseconds_single": 1e6 * engine.single,
         "labels_differ": engine.n_differ,
-        "trees_asked": engine.trees,
+        "n_evaluated": engine.trees,
     }
 
 
@@ -323,6 +326,8 @@ def _time(
     show: Callable[[float], None],
 ) -> None:
     """Time all engines, half of the time in batches, half row by row."""
+    from spinney.acceleration.timing import Timer, run_in_turn
+
     batch, single = [], []
     for engine in engines:
         rows = engine.rows(timed)
@@ -355,13 +360,13 @@ def _show(result: dict[str, Any], console: Console) -> None:
             spent = engine[f"microseconds_{kind}"]
             ratio = base[f"microseconds_{kind}"] / spent
             cells += [number(spent), number(ratio)]
-        cells += [f"{engine['labels_differ']:,}", f"{engine['trees_asked']:,.1f}"]
+        cells += [f"{engine['labels_differ']:,}", f"{engine['n_evaluated']:,.1f}"]
         table.add_row(*cells)
     console.print(table)
     console.print(
         f"×: times as fast as {base['name']}. differ: labels other than those of "
         f"{result['original'] or 'all trees'}. single: rows that come one at a time. "
-        f"Early exit ({result['way_of_stopping']}) was fitted to "
+        f"Early exit ({result['early_exit']}) was fitted to "
         f"{result['rows_fitted']:,} other rows and allowed "
         f"{percent(result['max_disagreement'])} of labels to differ."
     )

@@ -76,13 +76,15 @@ def category_values(column: Any, categories: Categories | None) -> Any:
     return _coded(values)
 
 
-def refuse_flags(schema: Any, names: Sequence[str], columns: CategoryColumns) -> None:
+def refuse_flags(
+    types: Mapping[str, Any], names: Sequence[str], columns: CategoryColumns
+) -> None:
     """Raise if a CSV file has true and false where a model keeps no list of categories.
 
     Parameters
     ----------
-    schema : Schema of pyarrow
-        The types that the texts of the file look like.
+    types : mapping
+        The types that the texts of the file look like, by column.
     names : sequence of str
         The columns of the model in the file.
     columns : mapping
@@ -94,7 +96,7 @@ def refuse_flags(schema: Any, names: Sequence[str], columns: CategoryColumns) ->
         If so: CatBoost takes a flag for the text 1 or 0.
     """
     for k, categories in columns.items():
-        if categories is None and str(schema.field(names[k]).type) == "bool":
+        if categories is None and str(types[names[k]]) == "bool":
             msg = (
                 f"Column {names[k]!r} has flags (true, false) in a CSV file, and the "
                 "model may have been trained on them as flags or as texts, which are "

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from spinney.base.estimator import unwrapped
+from spinney.calibration.bounds import check_confidence, check_max_disagreement
 from spinney.cli.console import (
     PROMISE_NOT_KEPT,
     Debug,
@@ -21,7 +21,14 @@ from spinney.cli.console import (
     plain_errors,
     tell_written,
 )
-from spinney.cli.models import Model, Trust, is_own_file, load_whole_model, table_for
+from spinney.cli.models import (
+    Model,
+    Trust,
+    check_inputs,
+    is_own_file,
+    load_whole_model,
+    table_for,
+)
 from spinney.cli.outputs import check_outputs
 from spinney.errors import SpinneyWarning
 from spinney.forest import Forest
@@ -123,6 +130,11 @@ def export(
         console = output(quiet=quiet or as_json)
         check_outputs(out, inputs=(model, rows))
         check_outputs(out.with_suffix(".h"), inputs=(model, rows))
+        check_inputs(model, rows, trust=trust)
+        if max_disagreement is not None:
+            check_max_disagreement(max_disagreement, "--max-disagreement")
+        if confidence is not None:
+            check_confidence(confidence)
         trained = _loaded(model, trust)
         X = None
         if rows is not None:
@@ -161,5 +173,7 @@ def _loaded(path: Path, trust: bool) -> Any:
     """Return a classifier of spinney, or the forest of any other model."""
     if is_own_file(path):
         return load(path)
+    from spinney.base.estimator import unwrapped
+
     trained = load_whole_model(path, trust=trust)
     return trained if isinstance(trained, Forest) else read_model(unwrapped(trained))

@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from spinney.base.combined import forests_of
 from spinney.base.wording import percent
 from spinney.calibration.limits import largest_bound
 from spinney.cli.accelerate import class_table, comparison_table
@@ -23,7 +22,7 @@ from spinney.cli.console import (
     output,
     plain_errors,
 )
-from spinney.cli.models import Trust, is_own_file, load_anything
+from spinney.cli.models import Trust, check_inputs, is_own_file, load_anything
 from spinney.forest import Forest
 from spinney.persistence.container import MAX_HEADER, parse_json
 from spinney.readers import read_model
@@ -31,9 +30,6 @@ from spinney.readers.wrapped import parted
 
 # Classes and names of columns to print.
 N_NAMES = 6
-
-# What people read for a name in the JSON document.
-TITLES = {"checks": "exit points"}
 
 KINDS = {
     "Forest": "forest",
@@ -67,6 +63,7 @@ def inspect(
     """
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)
+        check_inputs(file, trust=trust)
         loaded = load_anything(file, trust=trust)
         facts = _facts(loaded, file)
         if as_json:
@@ -88,7 +85,7 @@ def _facts(loaded: Any, path: Path) -> dict[str, Any]:
         "kind": KINDS.get(kind, kind),
         "class": kind,
         "forest": of_trees,
-        "policy": _rule_facts(loaded),
+        "exit_rule": _rule_facts(loaded),
         "promise": _promise_facts(loaded),
         "acceleration": (
             loaded.acceleration_.to_dict() if hasattr(loaded, "acceleration_") else None
@@ -130,6 +127,8 @@ def _forest_facts(forest: Forest) -> dict[str, Any]:
 
 def _combined_facts(loaded: Any) -> dict[str, Any]:
     """Return the same about all forests of a combined model together."""
+    from spinney.base.combined import forests_of
+
     forests = forests_of(loaded)
     each = [_forest_facts(forest) for forest in forests]
     names = getattr(loaded, "feature_names_in_", None)
@@ -161,7 +160,7 @@ def _rule_facts(loaded: Any) -> dict[str, Any] | None:
         return {
             "voting": loaded.voting_,
             "objective": loaded.objective,
-            "checks": len(loaded.exit_points_),
+            "exit_points": len(loaded.exit_points_),
             "expected_trees": loaded.expected_votes_,
         }
     if kind == "CascadeClassifier":
@@ -170,7 +169,7 @@ def _rule_facts(loaded: Any) -> dict[str, Any] | None:
             "order": order,
             "rule": loaded.rule,
             "early_exit": loaded.early_exit,
-            "checks": len(loaded.exit_points_),
+            "exit_points": len(loaded.exit_points_),
             "expected_trees": loaded.expected_trees_,
         }
     if kind == "AnytimeForestClassifier":
@@ -242,11 +241,11 @@ def _lines(facts: dict[str, Any], loaded: Any) -> list[tuple[str, str]]:
             else _counted(len(forest["classes"]), forest["classes"]),
         ),
     ]
-    for name, value in (facts["policy"] or {}).items():
+    for name, value in (facts["exit_rule"] or {}).items():
         words = f"{value:,.4g}" if isinstance(value, float) else f"{value}"
         if name == "expected_trees":
             words = f"{value:,.1f} of {forest['trees']:,} per row"
-        lines.append((TITLES.get(name, name.replace("_", " ")), words))
+        lines.append((name.replace("_", " "), words))
     promise = facts["promise"]
     if promise is not None:
         lines.append(("promise", _promise_words(loaded)))

@@ -11,7 +11,7 @@ import typer
 from numpy.typing import NDArray
 
 from spinney.cli.category_columns import CategoryColumns, category_columns
-from spinney.cli.tables import Table
+from spinney.cli.tables import Table, check_table
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.persistence.steps import steps_to_arrays
 from spinney.persistence.store import load
@@ -51,6 +51,28 @@ ONLY_READ = {
 }
 # What follows the eight bytes of the length of the header.
 OWN_BEGINNING = b'{"__metadata__":'
+
+
+def check_inputs(
+    model: str | os.PathLike[str], *tables: str | os.PathLike[str] | None, trust: bool
+) -> None:
+    """Raise if a file cannot be read, before anything that takes time is loaded.
+
+    Parameters
+    ----------
+    model : path
+        The model.
+    *tables : path or None
+        Tables; None is no file.
+    trust : bool
+        As for `load_model`.
+    """
+    if not Path(model).is_file():
+        read_model(model)  # it says what is wrong with the path
+    _refuse_untrusted(model, trust)
+    for path in tables:
+        if path is not None:
+            check_table(path)
 
 
 def load_model(path: str | os.PathLike[str], *, trust: bool) -> Any:
@@ -139,15 +161,21 @@ def load_whole_model(path: str | os.PathLike[str], *, trust: bool) -> Any:
     return trained
 
 
+def _refuse_untrusted(path: str | os.PathLike[str], trust: bool) -> None:
+    """Raise if a file is a pickle and may not be loaded."""
+    if trust or not Path(path).name.lower().endswith(PICKLES):
+        return
+    msg = (
+        f"{str(path)!r} is a pickle, and loading a pickle runs whatever code is in "
+        "it.\nHint: add --trust if it comes from somebody you trust."
+    )
+    raise UnsupportedModelError(msg)
+
+
 def _unpickled(path: str | os.PathLike[str], trust: bool) -> Any:
     if not Path(path).is_file():
-        return read_model(path)  # it says what is wrong with the path
-    if not trust:
-        msg = (
-            f"{str(path)!r} is a pickle, and loading a pickle runs whatever code is in "
-            "it.\nHint: add --trust if it comes from somebody you trust."
-        )
-        raise UnsupportedModelError(msg)
+        return read_model(path)
+    _refuse_untrusted(path, trust)
     import joblib
 
     try:
@@ -256,6 +284,8 @@ def table_for(
     target: str | None,
     *,
     needs_target: bool = True,
+    keep: tuple[str, ...] = (),
+    keep_texts: bool = False,
 ) -> Table:
     """Return a table whose columns are those that the model takes.
 
@@ -269,6 +299,8 @@ def table_for(
         Name of the column with the labels.
     needs_target : bool, default=True
         Whether it is an error if there is no such column.
+    keep, keep_texts
+        As for `Table`.
     """
     names = getattr(model, "feature_names_in_", None)
     n_features = getattr(model, "n_features_in_", None)
@@ -276,7 +308,16 @@ def table_for(
         # Its members look after their columns themselves, by name if they have any.
         columns = None if names is None else tuple(map(str, names))
         as_frame = names is not None
-        return Table(path, target, columns, int(n_features), needs_target, as_frame)  # type: ignore[arg-type]
+        return Table(
+            path,
+            target,
+            columns,
+            int(n_features),  # type: ignore[arg-type]
+            needs_target,
+            as_frame,
+            keep=keep,
+            keep_texts=keep_texts,
+        )
     # Classifiers of ours have the model inside.
     ours = getattr(model, "forest_", None) is not None
     steps, ensemble = parted(getattr(model, "estimator_", None) if ours else model)
@@ -291,5 +332,14 @@ def table_for(
             names, n_features = forest.feature_names, forest.n_features
     assert n_features is not None
     names = None if names is None else tuple(map(str, names))
-    width = int(n_features)
-    return Table(path, target, names, width, needs_target, as_frame, categories)
+    return Table(
+        path,
+        target,
+        names,
+        int(n_features),
+        needs_target,
+        as_frame,
+        categories,
+        keep=keep,
+        keep_texts=keep_texts,
+    )

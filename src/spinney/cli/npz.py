@@ -78,6 +78,10 @@ class StoredArray:
             length = min(n_rows, self.shape[0] - start)
             yield self._read((length, *self.shape[1:]))
 
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
     def _read(self, shape: tuple[int, ...]) -> NDArray[Any]:
         n_bytes = math.prod(shape) * self.dtype.itemsize
         content = bytearray(self._file.read(n_bytes))

@@ -27,14 +27,25 @@ from spinney.cli.console import (
     progress_bar,
     tell_written,
 )
-from spinney.cli.models import Data, Trust, load_anything, table_for, without_label
+from spinney.cli.models import (
+    Data,
+    Trust,
+    check_inputs,
+    load_anything,
+    table_for,
+    without_label,
+)
 from spinney.cli.outputs import check_outputs, check_suffix
 from spinney.cli.tables import Part
+from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
 from spinney.readers import read_model
 from spinney.readers.wrapped import parted, through_steps
 
 Predict = Callable[[Any], Columns]
+
+# Columns of the output: trees evaluated, and what else is there for some models.
+COUNTS, COST = "n_evaluated", "feature_cost"
 
 
 @dataclass
@@ -52,9 +63,9 @@ class Tally:
         """Count one more part."""
         answers = next(iter(columns.values()))
         self.n_rows += len(answers)
-        self.n_evaluated += int(columns["trees_asked"].sum())
-        if "feature_cost" in columns:
-            self.cost += float(columns["feature_cost"].sum())
+        self.n_evaluated += int(columns[COUNTS].sum())
+        if COST in columns:
+            self.cost += float(columns[COST].sum())
         if labels is not None and "label" in columns:
             known = ~without_label(labels)
             self.n_labelled += int(known.sum())
@@ -93,22 +104,42 @@ def predict(
             "errors are counted too."
         ),
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column of DATA to write before the answers, such as an id; give it "
+            "again for several.",
+            metavar="COLUMN",
+            show_default=False,
+        ),
+    ] = None,
+    proba: Annotated[
+        bool,
+        typer.Option(
+            "--proba", help="Write the probability of each class, too: probability_..."
+        ),
+    ] = False,
     n_jobs: Jobs = None,
     trust: Trust = False,
     as_json: OutputAsJson = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Answer the rows of a table: their labels, and the trees evaluated for each.
+    """Predict the rows of a table: their labels, and the trees evaluated for each.
 
-    Rows are read, answered and written some at a time, so DATA may be larger than
-    memory. The file with the answers appears when it is whole; until then, one of the
-    same name stays as it is.
+    The output has the columns to --keep, then label (for a regressor prediction),
+    n_evaluated, and with --proba one probability per class.
+
+    Rows are read, predicted and written some at a time, so DATA may be larger than
+    memory. The output appears when it is complete; until then, a file of the same name
+    stays as it is.
     """
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)
         check_suffix(out, "The output", ENDINGS)
         check_outputs(out, inputs=(model, data))
+        check_inputs(model, data, trust=trust)
+        kept = _checked_names(keep or [])
         if find_spec("pyarrow") is None and out.suffix != ".npz":
             msg = (
                 f"Writing {out.name!r} needs pyarrow, which is not installed. Install "
@@ -117,8 +148,15 @@ def predict(
             )
             raise ImportError(msg)
         loaded = load_anything(model, trust=trust)
-        table = table_for(loaded, data, target, needs_target=False)
-        predict_part, n_trees = _predicting(loaded, n_jobs, table.as_frame)
+        table = table_for(
+            loaded,
+            data,
+            target,
+            needs_target=False,
+            keep=kept,
+            keep_texts=out.name.lower().endswith(".csv"),
+        )
+        predict_part, n_trees = _predicting(loaded, n_jobs, table.as_frame, proba)
         tally = Tally()
         with progress_bar(console, "predicting") as show:
             write_answers(out, _answered(predict_part, table.parts(), tally, show))
@@ -129,7 +167,18 @@ def predict(
         tell_written(console, out)
 
 
-def _predicting(loaded: Any, n_jobs: int | None, as_frame: bool) -> tuple[Predict, int]:
+def _checked_names(keep: list[str]) -> tuple[str, ...]:
+    """Return the columns to keep, or raise if one is named twice."""
+    twice = sorted({name for name in keep if keep.count(name) > 1})
+    if twice:
+        msg = f"--keep names the column {twice[0]!r} twice. Name it once."
+        raise InvalidArgumentError(msg)
+    return tuple(keep)
+
+
+def _predicting(
+    loaded: Any, n_jobs: int | None, as_frame: bool, proba: bool
+) -> tuple[Predict, int]:
     """Return what answers rows, and the number of trees behind it."""
     combined = getattr(loaded, "combined_", None) is not None
     ours = combined or isinstance(getattr(loaded, "forest_", None), Forest)
@@ -137,6 +186,8 @@ def _predicting(loaded: Any, n_jobs: int | None, as_frame: bool) -> tuple[Predic
     forest: Forest = loaded.forest_ if ours else read_model(ensemble)
     n_trees = loaded.n_trees_ if combined else forest.n_trees
     classes = getattr(loaded if combined else forest, "classes_", None)
+    if proba:
+        _refuse_without_probabilities(loaded, classes)
     if ours:
         if hasattr(loaded, "n_jobs"):
             loaded.n_jobs = n_jobs
@@ -148,18 +199,56 @@ def _predicting(loaded: Any, n_jobs: int | None, as_frame: bool) -> tuple[Predic
         if hasattr(loaded, "predict_counted"):
             labels, n_evaluated = loaded.predict_counted(rows)
             columns = _named(labels, classes)
-            return columns | {"trees_asked": n_evaluated.astype(np.int32)}
-        if ours:
-            answers = loaded.predict(rows)
+            columns[COUNTS] = n_evaluated.astype(np.int32)
         else:
-            answers = forest.predict(through_steps(rows, steps), n_jobs)
-        columns = _named(answers, classes)
-        columns["trees_asked"] = np.full(len(rows), n_trees, dtype=np.int32)
-        if hasattr(loaded, "feature_cost"):
-            columns["feature_cost"] = loaded.feature_cost(rows)
+            if not ours:
+                rows = through_steps(rows, steps)
+            answers = loaded.predict(rows) if ours else forest.predict(rows, n_jobs)
+            columns = _named(answers, classes)
+            columns[COUNTS] = np.full(len(rows), n_trees, dtype=np.int32)
+        if hasattr(loaded, COST):
+            columns[COST] = loaded.feature_cost(rows)
+        if proba:
+            found = (
+                loaded.predict_proba(rows)
+                if ours
+                else forest.predict_proba(rows, n_jobs)
+            )
+            columns |= _probabilities(found, classes)
         return columns
 
     return predict_part, n_trees
+
+
+def _refuse_without_probabilities(loaded: Any, classes: Any) -> None:
+    """Raise if a model has no probabilities, and say why."""
+    if classes is None:
+        msg = (
+            "--proba writes probabilities of classes, and this model has none: it is a "
+            "regressor or a ranker. Leave --proba out."
+        )
+        raise InvalidArgumentError(msg)
+    if not hasattr(loaded, "predict_proba"):
+        msg = (
+            f"--proba writes probabilities, and this {type(loaded).__name__} has only "
+            "labels, as the model it was made of. Leave --proba out."
+        )
+        raise InvalidArgumentError(msg)
+
+
+def _probabilities(found: Any, classes: Any) -> Columns:
+    """Return probabilities as columns, named by the classes."""
+    if isinstance(found, list):  # one array for each of several labels
+        return {
+            f"probability_{k}_{label}": column
+            for k, (array, labels) in enumerate(zip(found, classes, strict=True))
+            for label, column in zip(labels, array.T, strict=True)
+        }
+    names = classes if len(classes) == found.shape[1] else range(found.shape[1])
+    return {
+        f"probability_{label}": column
+        for label, column in zip(names, found.T, strict=True)
+    }
 
 
 def _named(answers: NDArray[Any], classes: Any) -> Columns:
@@ -184,7 +273,14 @@ def _answered(
             tally.begin = time.perf_counter()
         columns = predict_part(part.rows)
         tally.add(columns, part.labels)
-        yield columns
+        both = [name for name in part.kept if name in columns]
+        if both:
+            msg = (
+                f"The output has a column {both[0]!r} of its own, so that of the table "
+                "cannot be kept. Rename it in the table."
+            )
+            raise InvalidArgumentError(msg)
+        yield part.kept | columns
         rate = tally.n_rows / tally.seconds
         show(part.share, f"{tally.n_rows:,} rows, {rate:,.0f} per second")
 
@@ -197,7 +293,7 @@ def _result(tally: Tally, n_trees: int, out: Path) -> dict[str, Any]:
         "seconds": seconds,
         "rows_per_second": tally.n_rows / seconds,
         "trees": n_trees,
-        "trees_asked": tally.n_evaluated / tally.n_rows,
+        "n_evaluated": tally.n_evaluated / tally.n_rows,
         "feature_cost": tally.cost / tally.n_rows if tally.cost else None,
         "rows_with_label": labelled,
         "error": tally.n_wrong / labelled if labelled else None,
@@ -212,7 +308,7 @@ def _show(result: dict[str, Any], console: Console) -> None:
         f"{n_rows:,} rows in {result['seconds']:.2f} s, "
         f"{result['rows_per_second']:,.0f} per second."
     )
-    evaluated = result["trees_asked"]
+    evaluated = result["n_evaluated"]
     if evaluated == n_trees:
         console.print(f"All {n_trees:,} trees were evaluated for every row.")
     else:

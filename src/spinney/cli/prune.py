@@ -25,6 +25,7 @@ from spinney.cli.models import (
     Model,
     Target,
     Trust,
+    check_inputs,
     labelled_rows,
     load_whole_model,
 )
@@ -79,8 +80,13 @@ def prune(
         if budget is None and trade_off is None and out is not None:
             msg = "To write a pruned model, choose one with --budget or --trade-off."
             raise InvalidArgumentError(msg)
+        if budget is not None and trade_off is not None:
+            msg = "--budget and --trade-off both choose a forest. Pass one of them."
+            raise InvalidArgumentError(msg)
         check_outputs(out, plot, inputs=(model, data, costs))
-        pruner = _pruned(console, model, data, target, costs, budget, trade_off, trust)
+        check_inputs(model, data, trust=trust)
+        known = _feature_costs(costs)
+        pruner = _pruned(console, model, data, target, known, budget, trade_off, trust)
         chosen = budget is not None or trade_off is not None
         if out is not None:
             import spinney
@@ -99,7 +105,7 @@ def _pruned(
     model: Path,
     data: Path,
     target: str | None,
-    costs: Path | None,
+    costs: Any,
     budget: float | None,
     trade_off: float | None,
     trust: bool,
@@ -113,7 +119,7 @@ def _pruned(
     with progress_bar(console, "pruning") as show:
         pruner = FeatureCostPruner(
             FrozenEstimator(trained),
-            feature_costs=_feature_costs(costs),
+            feature_costs=costs,
             budget=budget,
             trade_off=0.0 if budget is None and trade_off is None else trade_off,
             verbose=show,

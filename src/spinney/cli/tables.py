@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,11 +15,13 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.cli.category_columns import (
-    MISSING,
-    CategoryColumns,
-    category_values,
-    refuse_flags,
+from spinney.cli.category_columns import CategoryColumns, refuse_flags
+from spinney.cli.columns import frame_of, numbers_of
+from spinney.cli.csv_files import (
+    batches_of_csv,
+    guessed_types,
+    types_of_kept,
+    types_to_read,
 )
 from spinney.cli.npz import StoredArray, array_names
 from spinney.errors import FormatError, InvalidArgumentError
@@ -26,8 +29,7 @@ from spinney.errors import FormatError, InvalidArgumentError
 # A part has at most so many rows, and so many numbers: 64 MB of them.
 ROWS_PER_PART = 65_536
 NUMBERS_PER_PART = 8_388_608
-# Bytes of a CSV file, or of a column of a Parquet file, that are read at once.
-CSV_BLOCK = 4_194_304
+# Bytes of a column of a Parquet file that are read at once.
 COLUMN_BLOCK = 1_048_576
 KINDS = "CSV (.csv, .csv.gz), Parquet (.parquet), Arrow (.arrow, .feather) or .npz"
 WITH_COLUMNS = (".csv", ".csv.gz", ".parquet", ".arrow", ".feather")
@@ -45,11 +47,37 @@ class Part:
         The target column, if there is one.
     share : float
         How much of the file has been read once these rows are.
+    kept : dict
+        Columns that are passed through, by name: arrays of NumPy or of Arrow.
     """
 
     rows: Any
     labels: NDArray[Any] | None
     share: float
+    kept: dict[str, Any] = field(default_factory=dict)
+
+
+def check_table(path: str | os.PathLike[str]) -> None:
+    """Raise if a file cannot be a table, before it is read.
+
+    Parameters
+    ----------
+    path : path
+        The file; its name tells the kind.
+    """
+    file = Path(path)
+    if file.is_dir():
+        msg = f"{str(path)!r} is a directory. Pass the path of a file in it."
+        raise IsADirectoryError(msg)
+    if not file.exists():
+        msg = f"There is no file {str(path)!r}. Check the path."
+        raise FileNotFoundError(msg)
+    if not file.name.lower().endswith((*WITH_COLUMNS, ".npz")):
+        msg = f"{str(path)!r} is no kind of table known here. Pass {KINDS}."
+        raise FormatError(msg)
+    if file.stat().st_size == 0:
+        msg = f"{str(path)!r} is empty. A table with rows was expected."
+        raise FormatError(msg)
 
 
 class Table:
@@ -74,6 +102,12 @@ class Table:
         numbers all the same.
     categories : mapping, default={}
         The columns of the model that hold categories, see `category_columns`.
+    keep : tuple of str, default=()
+        Columns (in NPZ files arrays) to pass through, in the types that they have.
+        They are features only if the model takes its columns by name.
+    keep_texts : bool, default=False
+        Whether what is kept of a CSV file stays the text that stands there, rather
+        than a number or a date where it looks like one.
     """
 
     def __init__(
@@ -85,7 +119,11 @@ class Table:
         needs_target: bool = True,
         as_frame: bool = False,
         categories: CategoryColumns = MappingProxyType({}),
+        *,
+        keep: tuple[str, ...] = (),
+        keep_texts: bool = False,
     ) -> None:
+        check_table(path)
         self.path = Path(path)
         self.as_frame = as_frame and not self.path.name.lower().endswith(".npz")
         self.target = target
@@ -93,18 +131,9 @@ class Table:
         self._n_features = n_features
         self._needs_target = needs_target
         self._categories = categories
-        if self.path.is_dir():
-            msg = f"{str(path)!r} is a directory. Pass the path of a file in it."
-            raise IsADirectoryError(msg)
-        if not self.path.exists():
-            msg = f"There is no file {str(path)!r}. Check the path."
-            raise FileNotFoundError(msg)
-        if not self.path.name.lower().endswith((*WITH_COLUMNS, ".npz")):
-            msg = f"{str(path)!r} is no kind of table known here. Pass {KINDS}."
-            raise FormatError(msg)
-        if self.path.stat().st_size == 0:
-            msg = f"{str(path)!r} is empty. A table with rows was expected."
-            raise FormatError(msg)
+        self._keep = keep
+        self._keep_texts = keep_texts
+        self._features_read: list[str] = []
 
     def parts(self) -> Iterator[Part]:
         """Yield the rows, some at a time; at least one.
@@ -155,8 +184,8 @@ class Table:
 
     def _parts_of_npz(self) -> Iterator[Part]:
         try:
-            with ZipFile(self.path) as archive:
-                yield from self._parts_of_archive(archive)
+            with ZipFile(self.path) as archive, ExitStack() as opened:
+                yield from self._parts_of_archive(archive, opened)
         except FormatError as error:
             msg = f"{str(self.path)!r} cannot be read: {error}"
             raise FormatError(msg) from error
@@ -166,14 +195,19 @@ class Table:
             msg = f"{str(self.path)!r} is no NPZ file of numbers: {error}"
             raise FormatError(msg) from error
 
-    def _parts_of_archive(self, archive: ZipFile) -> Iterator[Part]:
-        arrays = {name: StoredArray(archive, name) for name in array_names(archive)}
+    def _parts_of_archive(self, archive: ZipFile, opened: ExitStack) -> Iterator[Part]:
+        def stored_array(name: str) -> StoredArray:
+            array = StoredArray(archive, name)
+            opened.callback(array.close)
+            return array
+
+        arrays = {name: stored_array(name) for name in array_names(archive)}
         wide = [name for name, array in arrays.items() if len(array.shape) == 2]
         name = "X" if "X" in wide else wide[0] if len(wide) == 1 else None
         if name is None:
             msg = (
                 "it must hold an array X of shape (rows, features), and it holds "
-                f"{_listed(sorted(arrays))}."
+                f"{listed(sorted(arrays))}."
             )
             raise FormatError(msg)
         stored = arrays[name]
@@ -182,7 +216,7 @@ class Table:
             raise FormatError(msg)
         labels = arrays.get(self.target or "y")
         if self.target is not None and labels is None and self._needs_target:
-            msg = f"it has no array {self.target!r}; it has {_listed(sorted(arrays))}."
+            msg = f"it has no array {self.target!r}; it has {listed(sorted(arrays))}."
             raise FormatError(msg)
         n_rows = stored.shape[0]
         if labels is not None and labels.shape != (n_rows,):
@@ -194,11 +228,43 @@ class Table:
         self._check_width(stored.shape[1])
         size = self._rows_per_part
         label_blocks = None if labels is None else labels.blocks(size)
+        kept_blocks = {
+            name: array.blocks(size)
+            for name, array in self._kept_arrays(stored_array, arrays, n_rows).items()
+        }
         done = 0
         for rows in stored.blocks(size):
             done += len(rows)
             answers = None if label_blocks is None else next(label_blocks)
-            yield Part(rows, answers, done / n_rows)
+            kept = {name: next(blocks) for name, blocks in kept_blocks.items()}
+            yield Part(rows, answers, done / n_rows, kept)
+
+    def _kept_arrays(
+        self,
+        stored_array: Callable[[str], StoredArray],
+        arrays: dict[str, StoredArray],
+        n_rows: int,
+    ) -> dict[str, StoredArray]:
+        """Return the arrays to pass through, each opened anew: it may be y, too."""
+        self._refuse_unknown(sorted(arrays), "array")
+        for name in self._keep:
+            if arrays[name].shape != (n_rows,):
+                msg = (
+                    f"array {name!r}, which --keep names, must have one value for each "
+                    f"of the {n_rows:,} rows, got the shape {arrays[name].shape}."
+                )
+                raise FormatError(msg)
+        return {name: stored_array(name) for name in self._keep}
+
+    def _refuse_unknown(self, names: list[str], what: str) -> None:
+        """Raise if a column to be kept is not there."""
+        unknown = [name for name in self._keep if name not in names]
+        if unknown:
+            msg = (
+                f"{str(self.path)!r} has no {what} {listed(unknown)} to keep; it has "
+                f"{listed(names)}."
+            )
+            raise InvalidArgumentError(msg)
 
     # ---------------------------------------------------------------- columns
 
@@ -250,45 +316,15 @@ class Table:
                 yield batch, done / n_rows
 
     def _batches_of_csv(self) -> Iterator[tuple[Any, float]]:
-        import pyarrow as pa
-        from pyarrow import csv
-
-        size = self.path.stat().st_size
-        read = csv.ReadOptions(block_size=CSV_BLOCK)
-        options: dict[str, Any] = {
-            "null_values": list(MISSING),
-            "strings_can_be_null": False,
-        }
-        with self._csv_source()[0] as source:
-            convert = csv.ConvertOptions(**options)
-            schema = csv.open_csv(source, read, convert_options=convert).schema
-        # Types are guessed from the first rows. Further down an integer may have a
-        # fraction, and what was always missing may be there.
-        names = self._columns(schema.names)
-        refuse_flags(schema, names, self._categories)
-        options["include_columns"] = names
-        types = {
-            field.name: pa.float64()
-            for field in schema
-            if field.name != self.target
-            and (pa.types.is_integer(field.type) or pa.types.is_null(field.type))
-        }
-        texts = dict.fromkeys([names[k] for k in self._categories], pa.string())
-        options["column_types"] = types | texts
-        source, file = self._csv_source()
-        with source:
-            convert = csv.ConvertOptions(**options)
-            for batch in csv.open_csv(source, read, convert_options=convert):
-                yield batch, min(file.tell() / size, 1.0)
-
-    def _csv_source(self) -> tuple[Any, Any]:
-        """Return the text to be parsed, and the file that it comes from."""
-        import pyarrow as pa
-
-        file = pa.OSFile(str(self.path))
-        if self.path.name.lower().endswith(".gz"):
-            return pa.CompressedInputStream(file, "gzip"), file
-        return file, file
+        names, guessed = guessed_types(self.path)
+        columns = self._columns(names)
+        features = self._features_read
+        refuse_flags(guessed, features, self._categories)
+        passed = [name for name in self._keep if name not in (*features, self.target)]
+        categories = [features[k] for k in self._categories]
+        types = types_to_read(guessed, self.target, categories)
+        types |= types_of_kept(self.path, guessed, passed, texts=self._keep_texts)
+        yield from batches_of_csv(self.path, columns, types)
 
     def _batches_of_arrow(self) -> Iterator[tuple[Any, float]]:
         import pyarrow as pa
@@ -310,7 +346,10 @@ class Table:
                 yield batch.select(columns), (number + 1) / n_batches
 
     def _columns(self, names: list[str]) -> list[str]:
-        """Return the columns to read: those of the model in its order, the target."""
+        """Return the columns to read: the model's in its order, the target, kept ones.
+
+        Remembers which of them are features.
+        """
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             msg = f"{str(self.path)!r} has several columns called {twice[0]!r}."
@@ -319,11 +358,14 @@ class Table:
         if self.target is not None and not has_target and self._needs_target:
             msg = (
                 f"{str(self.path)!r} has no column {self.target!r}; it has "
-                f"{_listed(names)}."
+                f"{listed(names)}."
             )
             raise FormatError(msg)
+        self._refuse_unknown(names, "column")
         wanted = self._features([name for name in names if name != self.target])
-        return [*wanted, self.target] if has_target else wanted  # type: ignore[list-item]
+        self._features_read = wanted
+        others = [self.target] if has_target else []
+        return list(dict.fromkeys([*wanted, *others, *self._keep]))  # type: ignore[list-item]
 
     def _features(self, names: list[str]) -> list[str]:
         """Return the columns of the model, by name if there are such names."""
@@ -342,48 +384,39 @@ class Table:
             if len(missing) < len(found):
                 msg = (
                     f"{str(self.path)!r} lacks columns that the model was trained on: "
-                    f"{_listed(missing)}. It has {_listed(names)}."
+                    f"{listed(missing)}. It has {listed(names)}."
                 )
                 raise InvalidArgumentError(msg)
+        # Without names to go by, what is a key is no feature.
+        names = [name for name in names if name not in self._keep]
         self._check_width(len(names))
         return names
 
     def _part(self, batch: Any, share: float) -> Part:
         """Return a record batch as rows and labels."""
         labels = None
-        names = list(batch.schema.names)
-        if self.target in names:
-            names.remove(self.target)
+        names = self._features_read
+        if self.target in batch.schema.names:
             labels = batch.column(self.target).to_numpy(zero_copy_only=False)
+        kept = {name: batch.column(name) for name in self._keep}
         if self.as_frame:
-            return Part(self._frame(batch, names), labels, share)
-        columns = [_numbers(batch.column(name), name) for name in names]
-        return Part(np.column_stack(columns), labels, share)
-
-    def _frame(self, batch: Any, names: list[str]) -> Any:
-        """Return columns of a batch as a data frame; an empty text is missing."""
-        try:
-            from pandas import DataFrame
-        except ImportError as error:
-            msg = "A model with category columns or steps before it needs pandas here."
-            raise ImportError(msg) from error
-        columns: dict[str, Any] = {}
-        # The names of the model, which may have an underscore for a blank.
-        called = self._feature_names
-        wanted = names if called is None or len(called) != len(names) else called
-        for k, (name, known_as) in enumerate(zip(names, wanted, strict=True)):
-            column = batch.column(name)
-            if k in self._categories:
-                columns[known_as] = category_values(column, self._categories[k])
-            else:
-                columns[known_as] = _values(column, name)
-        return DataFrame(columns)
+            rows = frame_of(batch, names, self._feature_names, self._categories)
+        else:
+            rows = np.column_stack(
+                [numbers_of(batch.column(name), name) for name in names]
+            )
+        return Part(rows, labels, share, kept)
 
     def _check_width(self, n_columns: int) -> None:
         if n_columns != self._n_features:
             hint = ""
             if self.target is None and n_columns == self._n_features + 1:
                 hint = " If one of them holds labels, name it with --target."
+            if self._keep and not self.path.name.lower().endswith(".npz"):
+                hint += (
+                    " Columns to keep are not counted: without names to go by they "
+                    "are no features."
+                )
             msg = (
                 f"{str(self.path)!r} has {n_columns} columns, but the model was "
                 f"trained on {self._n_features}.{hint}"
@@ -391,45 +424,7 @@ class Table:
             raise InvalidArgumentError(msg)
 
 
-def _values(column: Any, name: str) -> Any:
-    """Return a column as what it holds: texts, categories or numbers."""
-    import pyarrow as pa
-
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        values = column.to_numpy(zero_copy_only=False)
-        return np.where(values == "", None, values)
-    if pa.types.is_dictionary(kind):
-        return column.to_pandas()
-    if pa.types.is_integer(kind) and not column.null_count:
-        return column.to_numpy()  # may be categories
-    return _numbers(column, name)
-
-
-def _numbers(column: Any, name: str) -> NDArray[np.floating]:
-    """Return a column as floats; missing values as NaN."""
-    import pyarrow as pa
-
-    kind = column.type
-    if pa.types.is_null(kind):
-        return np.full(len(column), np.nan)
-    if not (
-        pa.types.is_floating(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-    ):
-        msg = (
-            f"Column {name!r} must hold numbers, got {kind}. Encode it as the model "
-            "was trained, or leave it out."
-        )
-        raise FormatError(msg)
-    wanted = pa.float32() if pa.types.is_float32(kind) else pa.float64()
-    # Not `safe`, which refuses integers that a float64 has to round.
-    return column.cast(wanted, safe=False).to_numpy(zero_copy_only=False)
-
-
-def _listed(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
     """Return names as a text of bounded length."""
     shown = ", ".join(map(repr, names[:8])) or "nothing"
     return shown if len(names) <= 8 else f"{shown}, ... ({len(names)} in all)"

@@ -40,6 +40,10 @@ def warm_up(
     """
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)
+        if cpu is not None:
+            from spinney.runtime.processors import check_level
+
+            check_level(cpu)
         start = time.perf_counter()
         console.print("Compiling; on a new machine this takes a minute or two ...")
         import spinney

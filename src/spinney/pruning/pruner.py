@@ -5,6 +5,7 @@ Solvers and compiled kernels are imported on use, so that importing spinney stay
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,11 @@ from spinney.base.classifier_fields import classifier_from_parts, classifier_to_
 from spinney.base.estimator import EnsembleClassifier, is_trained
 from spinney.base.parameters import check_choice
 from spinney.base.progress import progress_for
-from spinney.errors import InvalidArgumentError, UnsupportedModelError
+from spinney.errors import (
+    InvalidArgumentError,
+    SpinneyWarning,
+    UnsupportedModelError,
+)
 from spinney.forest import Forest
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import part_forest_to_parts, take_setting
@@ -232,7 +237,24 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         self.point_ = found.point
         self.gap_ = found.gap
         self._kept_until = found.until
+        self._warn_if_constant()
         return self
+
+    def _warn_if_constant(self) -> None:
+        """Warn if nothing is left of the trees but their roots, and more was to have."""
+        bought = self.frontier_.cost[self.frontier_.cost > 0.0]
+        if not len(bought) or self.forest_.n_nodes > self.forest_.n_trees:
+            return
+        if self.budget is None:
+            setting, remedy = f"trade_off={self.trade_off:g}", "Pass a smaller one"
+        else:
+            setting, remedy = f"budget={self.budget:g}", "Pass a larger one"
+        msg = (
+            f"With {setting} all trees are pruned to their roots: the forest uses no "
+            f"feature and predicts the same class for every row. {remedy}: the "
+            f"cheapest supported forest with a split costs {bought.min():.4g} per row."
+        )
+        warnings.warn(msg, SpinneyWarning, stacklevel=3)
 
     def _check_parameters(self) -> None:
         """Raise for parameters that no data could make right."""

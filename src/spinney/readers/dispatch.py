@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from spinney.errors import UnsupportedModelError
 from spinney.forest import Forest
 from spinney.readers.known_members import parse_document
@@ -107,6 +105,8 @@ def _read(model: Any) -> Forest:
         return _read_file(Path(model))
     if str(type(model).__module__).startswith("spinney.pruning."):
         # These answer as their forest does, which is all there is to read.
+        from sklearn.utils.validation import check_is_fitted
+
         check_is_fitted(model)
         return model.forest_
     library = library_of(model)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sklearn.exceptions import NotFittedError
+if TYPE_CHECKING:
+    from sklearn.exceptions import NotFittedError
 
 
 def not_fitted(model: Any, call: str = "its fit") -> NotFittedError:
     """Return the error for an untrained model; `call` is what would train it."""
+    from sklearn.exceptions import NotFittedError
+
     msg = (
         f"This {type(model).__name__} has not been trained yet. Call {call} before "
         "spinney reads it."
