@@ -124,7 +124,7 @@ def test_rows_without_a_label_are_told_and_the_report_does_without(
     [
         (("--report", "page.pdf"), "The report must be a file that ends with .html"),
         (("--report", "none/page.html"), "There is no directory"),
-        (("--max-disagreement", "2"), "max_disagreement must be"),
+        (("--max-disagreement", "2"), "--max-disagreement must be"),
         (("--confidence", "95"), "confidence must be above 0 and below 1"),
         (("--method", "magic"), "'magic' is not one of"),
     ],
@@ -318,7 +318,7 @@ def test_a_bound_on_the_loss_of_accuracy(accelerate, tmp_path):
         (("--max-disagreement", "1=0.1", "--max-disagreement", "1=0.2"), "two bounds"),
         (("--max-disagreement", "0.1", "--max-disagreement", "1=0.2"), "for all rows"),
         (("--max-disagreement", "2"), "must be in [0, 1)"),
-        (("--max-accuracy-loss", "1.5"), "max_accuracy_loss must be in [0, 1)"),
+        (("--max-accuracy-loss", "1.5"), "--max-accuracy-loss must be in [0, 1)"),
     ],
 )
 def test_bounds_that_are_none(accelerate, options, words):

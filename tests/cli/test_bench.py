@@ -159,7 +159,7 @@ def test_a_compiler_that_takes_too_long_or_fails_is_given_up(monkeypatch):
     [
         (("--seconds", "0"), "--seconds must be above 0"),
         (("--seconds", "inf"), "--seconds must be above 0"),
-        (("--max-disagreement", "-1"), "max_disagreement must be"),
+        (("--max-disagreement", "-1"), "--max-disagreement must be"),
     ],
 )
 def test_bad_options_are_refused(work, options, words):

@@ -241,7 +241,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         return self
 
     def _warn_if_constant(self) -> None:
-        """Warn if nothing is left of the trees but their roots, and more was to have."""
+        """Warn if nothing but roots is left, and there was something better."""
         bought = self.frontier_.cost[self.frontier_.cost > 0.0]
         if not len(bought) or self.forest_.n_nodes > self.forest_.n_trees:
             return
