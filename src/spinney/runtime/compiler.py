@@ -22,7 +22,11 @@ try:
     from llvmlite import ir
     from numba import config, types
     from numba.core.caching import FunctionCache
-    from numba.core.cgutils import get_or_insert_function
+    from numba.core.cgutils import (
+        alloca_once_value,
+        for_range_slice,
+        get_or_insert_function,
+    )
     from numba.core.compiler import CompileResult
     from numba.core.serialize import dumps
     from numba.extending import intrinsic
@@ -30,6 +34,7 @@ except Exception as error:  # whatever a library says that is not made for this 
     problem = f"{type(error).__name__}: {error}"
     llvmlite = llvm = numba = ir = config = types = None  # type: ignore[assignment]
     get_or_insert_function = CompileResult = dumps = None  # type: ignore
+    alloca_once_value = for_range_slice = None  # type: ignore
     FunctionCache = object  # type: ignore
 
     def intrinsic(function: Callable[..., Any]) -> Any:  # type: ignore[no-redef]
@@ -54,10 +59,12 @@ compiles: bool = problem is None and not config.DISABLE_JIT  # type: ignore[attr
 __all__ = [
     "CompileResult",
     "FunctionCache",
+    "alloca_once_value",
     "as_plain_python",
     "compiles",
     "config",
     "dumps",
+    "for_range_slice",
     "get_or_insert_function",
     "intrinsic",
     "ir",

@@ -2,14 +2,16 @@
 
 It lays the forest out on first use, once for each type of rows, keeps the tables of
 leaf values, and hands rows to the kernels: many in blocks, shared out among threads; a
-few row by row, which is quicker for them; a single one through a `RowPredictor`, where
-the call itself costs as much as the trees. Until there are kernels the plain engine
+few by masks over the leaves of small trees (`leaf_masks`), or row by row, which is
+quicker for them; a single one through a `RowPredictor`, where the call itself costs as
+much as the trees. Until there are kernels the plain engine
 does the same (`choice`, `plain`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +38,14 @@ from spinney.runtime.choice import Kernels, are_ready, either, step_seconds
 from spinney.runtime.encoding import RowEncoder
 from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.layout import Layout, fits_32_bits, lay_out
+from spinney.runtime.leaf_masks import (
+    MAX_ROWS,
+    MaskArguments,
+    least_rows,
+    mask_leaves,
+)
 from spinney.runtime.loading import ALL_ROWS
+from spinney.runtime.mask_kernels import score_masked_rows
 from spinney.runtime.plain import PlainTrees
 from spinney.runtime.row_kernels import RowArguments, class_of_row, score_rows
 from spinney.runtime.row_predictors import (
@@ -76,6 +85,7 @@ class Engine:
         self._layouts: dict[tuple[type, bool], Layout] = {}
         self._tables: dict[type, NDArray[np.floating]] = {}
         self._row_arguments: dict[type, RowArguments | None] = {}
+        self._masks: dict[type, MaskArguments] = {}
         self._plain: dict[type, tuple[PlainTrees, NDArray[np.floating]]] = {}
         self._kernels: dict[tuple[str, np.dtype], Kernels] = {}
         self._n_levels = int(forest.depths.sum())
@@ -261,6 +271,20 @@ class Engine:
             )
         return self._row_arguments[dtype]
 
+    @cached_property
+    def _least_masked(self) -> int:
+        """From how many rows on masks over leaves are quicker than walking."""
+        return least_rows(self.forest)
+
+    def _mask_arguments(self, dtype: type[np.floating]) -> MaskArguments:
+        """Return what the kernel for a few rows of small trees needs."""
+        with self._lock:
+            if dtype not in self._masks:
+                self._masks[dtype] = mask_leaves(
+                    self.forest, dtype, self._added, self.tree_output
+                )
+            return self._masks[dtype]
+
     # ---------------------------------------------------------------- answers
 
     def raw(self, rows: Rows, n_jobs: int | None = None) -> NDArray[np.floating]:
@@ -282,16 +306,33 @@ class Engine:
             return rows.by_block(lambda block: self.raw(block, n_jobs))
         rows = read_only(rows)
         n_threads = threads_for(len(rows), n_jobs)
-        what = "few rows" if len(rows) < MIN_BLOCK_ROWS else "batches"
-        kernels = self.kernels(what, rows.dtype)
+        n_rows = len(rows)
+        if 1 < n_rows <= MAX_ROWS and n_rows >= self._least_masked:
+            kernels = self.kernels("few rows of small trees", rows.dtype)
+            compiled = self._masked_raw
+        elif n_rows < MIN_BLOCK_ROWS:
+            kernels = self.kernels("few rows", rows.dtype)
+            compiled = self._compiled_raw
+        else:
+            kernels = self.kernels("batches", rows.dtype)
+            compiled = self._compiled_raw
         if are_ready(kernels):
-            return self._compiled_raw(rows, n_threads)
+            return compiled(rows, n_threads)
         return either(
             kernels,
-            self.plain_seconds(len(rows)),
-            lambda: self._compiled_raw(rows, n_threads),
+            self.plain_seconds(n_rows),
+            lambda: compiled(rows, n_threads),
             lambda: self._plain_raw(rows, n_threads),
         )
+
+    def _masked_raw(
+        self, rows: NDArray[np.floating], n_threads: int
+    ) -> NDArray[np.floating]:
+        """Return the raw scores of a few rows, by masks over leaves."""
+        arguments = self._mask_arguments(rows.dtype.type)
+        total = np.empty((len(rows), self.forest.n_outputs), self.sum_dtype)
+        score_masked_rows(rows, *arguments, self._ends, total)
+        return total
 
     def _compiled_raw(
         self, rows: NDArray[np.floating], n_threads: int

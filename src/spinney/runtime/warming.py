@@ -82,6 +82,7 @@ def engine_uses() -> dict[str, Callable[[], object]]:
         forest = _small_forest(row_type, sum_type)
         uses[f"batches, {name}"] = partial(forest.predict, rows)
         uses[f"small batches, {name}"] = partial(forest.predict, rows[:2])
+        uses[f"batches of one row, {name}"] = partial(forest.predict, rows[:1])
         uses[f"single rows, {name}"] = partial(_answer_row, forest, rows[0])
         uses[f"scores of single rows, {name}"] = partial(_score_row, forest, rows[0])
         if sum_type == "float64":
