@@ -108,7 +108,15 @@ def test_what_has_no_integer_form(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("labels", [['a"b', "c\\d", "??/\n"], ["ä", "*/", "%s"]])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ['a"b', "c\\d", "??/\n"],
+        ["ä", "*/", "%s"],
+        ["P_predict", "model_LABELS", "while"],
+        ["$name", "", "\t1"],
+    ],
+)
 def test_labels_are_written_as_they_are(labels, tmp_path):
     import ctypes
     import subprocess
@@ -125,6 +133,23 @@ def test_labels_are_written_as_they_are(labels, tmp_path):
     library = ctypes.CDLL(str(tmp_path / "model.so"))
     found = (ctypes.c_char_p * 3).in_dll(library, "model_LABELS")
     assert [text.decode() for text in found] == labels
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["a\0b", "c", "d"],
+        ["\ud800", "c", "d"],
+        [0.5, np.inf, 1.0],
+        [0.5, 1.0, np.nan],
+        np.array([2**63, 1, 0], dtype=np.uint64),
+    ],
+)
+def test_labels_that_c_cannot_hold(labels, tmp_path):
+    forest = FOREST.replace(classes=np.array(labels))
+    with pytest.raises(TypeError, match=r"[Cc]lass label"):
+        spinney.export_c(forest, tmp_path / "model.c")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_is_replaced_whole(tmp_path):

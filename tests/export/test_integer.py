@@ -136,8 +136,8 @@ def test_no_sum_is_off_by_more_than_the_bound(forest, width, seed):
     values = np.asarray(made.sums.values, dtype=np.float64)[leaves]
     exact = scoring.value[leaves]
     if scoring.tree_output is not None:
-        # One value per tree: the error of all of them together bounds each output.
-        off = np.abs((values / made.scale - exact).sum(axis=1))
+        adds_to = scoring.tree_output[:, None] == np.arange(scoring.n_outputs)
+        off = np.abs((values / made.scale - exact)[:, :, 0] @ adds_to)
     else:
         off = np.abs(values.sum(axis=1) / made.scale - exact.sum(axis=1))
     assert off.max(initial=0.0) <= made.error
@@ -145,6 +145,30 @@ def test_no_sum_is_off_by_more_than_the_bound(forest, width, seed):
     limit = 2**15 if made.sums.ctype == "int16_t" else 2**31
     start = np.abs(np.asarray(made.sums.start)).max()
     assert np.abs(np.cumsum(np.abs(values), axis=1)).max(initial=0) + start < limit / 2
+
+
+@given(forest=forests(tasks=("sum by class",)), width=widths, seed=seeds)
+def test_a_class_is_dropped_only_where_the_exact_sum_is_behind(forest, width, seed):
+    """By more than the exact lead of the class that is in front after rounding."""
+    program = make_program(forest, random_rule(forest, "soft", seed))
+    rule, scoring = program.rule, program.scoring
+    if rule is None or rule.leads is None or not len(rule.exit_points):
+        return
+    sums = quantise(program, width).sums
+    n = scoring.n_outputs
+    bounds = sums.bounds.reshape(-1, n, n)
+    rows = forest.engine.rows(random_rows(forest, 100, seed))
+    leaves = program.ordered.engine.leaves(rows)
+    adds_to = (scoring.tree_output[:, None] == np.arange(n)).astype(np.float64)
+    for k, point in enumerate(rule.exit_points):
+        some = leaves[:, :point]
+        rounded = sums.start + sums.values[some][:, :, 0] @ adds_to[:point]
+        exact = scoring.base_score + scoring.value[some][:, :, 0] @ adds_to[:point]
+        front = rounded.argmax(axis=1)
+        each = np.arange(len(rows))
+        behind = rounded[each, front][:, None] - rounded > bounds[k][front]
+        ahead = exact[each, front][:, None] - exact > rule.leads[k][front]
+        assert (ahead | ~behind)[np.arange(n) != front[:, None]].all()
 
 
 @given(forest=forests(tasks=("sum score", "mean classes")), width=widths, seed=seeds)

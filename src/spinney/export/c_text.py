@@ -197,7 +197,8 @@ def quoted(text: str) -> str:
         plain = 32 <= byte < 127 and byte not in b'"\\?'
         # Three octal digits never run into the next character.
         out.append(chr(byte) if plain else f"\\{byte:03o}")
-    return '"' + "".join(out) + '"'
+    # What looks like a name of the templates is none.
+    return '"' + "".join(out).replace("P_", "\\120_") + '"'
 
 
 def in_comment(text: str) -> str:

@@ -28,7 +28,7 @@ static void $name(
     const $key *keys, const $root *root, unsigned levels, size_t *leaf) {
     $begin
     for (; levels > 0; levels--) {
-        $node link;
+        const $node *at;
 $moves$test    }
 $end}
 """
@@ -212,7 +212,7 @@ class FastLayout(Layout):
         if self._mean_group_depth() + WORTH_A_TEST < float(self.forest.depths.max()):
             ending = "ull" if node_type == "uint64_t" else "u"
             note = f"        {node_type} looked_at = 0;\n"
-            count = f"        looked_at += link & {mask};\n"
+            count = f"        looked_at += at[1] & {mask};\n"
             test = fill(ALL_AT_LEAVES, all=f"{n * self.slots.n_slots}{ending}")
         return fill(
             WALK_TOGETHER,
@@ -223,9 +223,10 @@ class FastLayout(Layout):
             moves=note
             + "".join(
                 # One after another: eight links at a time would not fit into registers.
-                f"        link = P_node[2 * node{i} + 1];\n{count}"
-                f"        node{i} = (size_t)(link >> {shift})\n"
-                f"            + (keys[link & {mask}] > P_node[2 * node{i}]);\n"
+                # Compilers add such a comparison with the carry flag.
+                f"        at = P_node + 2 * node{i};\n{count}"
+                f"        node{i} = (size_t)(at[1] >> {shift});\n"
+                f"        node{i} += at[0] < keys[at[1] & {mask}];\n"
                 for i in which
             ),
             test=test,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from numpy.typing import NDArray
@@ -42,8 +43,21 @@ def _written(items: list[Any]) -> tuple[str, int, list[str]]:
         kind = signed_type(low, high)
         return kind, BYTES[kind], [number(item, kind) for item in items]
     if all(isinstance(item, float) for item in items):
+        if not all(map(math.isfinite, items)):
+            msg = (
+                f"Class labels must be finite numbers to be written to C, got {items}. "
+                "Encode them before training."
+            )
+            raise UnsupportedModelError(msg)
         return "double", 8, [number(item, "double") for item in items]
     if all(isinstance(item, str) for item in items):
+        for item in items:
+            if "\0" in item or not _is_unicode(item):
+                msg = (
+                    f"The class label {item!r} has a character that no text in C can "
+                    "hold. Encode the labels before training."
+                )
+                raise UnsupportedModelError(msg)
         longest = max(len(item.encode()) + 1 for item in items)
         return "char *const", 4 + longest, [quoted(item) for item in items]
     msg = (
@@ -51,3 +65,12 @@ def _written(items: list[Any]) -> tuple[str, int, list[str]]:
         f"{type(items[0]).__name__}. Encode them before training."
     )
     raise UnsupportedModelError(msg)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text has no half of a character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -108,30 +108,36 @@ def byte_width(largest: int) -> int:
     return next(n for n in GETTERS if int(largest) < 1 << (8 * n))
 
 
+def _word_bytes(n_bits: int) -> int:
+    """Return the bytes of a word of so many bits; 0 if it is too long."""
+    return 0 if n_bits > 64 else byte_width((1 << max(1, n_bits)) - 1)
+
+
 PACKED_WALK = """
-/* Takes a row down a tree and returns the number of its leaf. */
+/* Takes a row down a tree and returns the number of its leaf: that of the inner nodes
+   before it, less those that it is to the left of. */
 static size_t P_walk(const $row *keys, size_t tree) {
-    const size_t at = P_START(tree);
-    const uint8_t *node = P_node + $width * at;
-    size_t leaf = at + tree, inner = P_START(tree + 1) - at;
-    while (inner > 0) {
-$look        if ($right) {
-            node += $width * (in_left + 1);
-            leaf += in_left + 1;
-            inner -= in_left + 1;
+    const uint8_t *start = P_tree_start + $start_bytes * tree;
+    size_t at = P_GET$start_bytes(start);
+    size_t end = P_GET$start_bytes(start + $start_bytes), before = tree;
+    while (at != end) {
+        const uint8_t *node = P_node + $width * at;
+$look        at++;
+        if ($right) {
+            at += in_left;
         } else {
-            node += $width;
-            inner = in_left;
+            end = at + in_left;
+            before--;
         }
     }
-    return leaf;
+    return at + before;
 }
 """
 PACKED_LOOK = """        const $word word = P_GET$word_bytes(node);
         const size_t in_left = (size_t)(word & $left_mask);
         const size_t slot = (size_t)(word >> $slot_shift);
-        const $key key = $key_of;
-        const $key limit = ($key)$limit;
+        const $row key = keys[slot];
+$where        const $row limit = ($row)P_GET$key_bytes($limit);
 """
 PACKED_STEP = """
 #define P_IS_LEAF(tree_state) ((tree_state).inner == 0)
@@ -219,6 +225,8 @@ class PackedLayout(Layout):
         seen = slots.column[slots.slot[self._inner]]
         self._slot = seen if self.is_direct else slots.slot[self._inner]
         self._key = slots.key[self._inner]
+        if self.is_direct:  # integers are compared as they are
+            self._key = self._key ^ np.uint64(1 << (slots.key_bits - 1))
         self._choose()
 
     def _choose(self) -> None:
@@ -233,14 +241,21 @@ class PackedLayout(Layout):
         within = which.ravel() - first[self._slot]
         index_bits = bits_for(int(within.max(initial=0)))
         key_bytes = BYTES[self.slots.key_type]
-        plain_word = byte_width((1 << max(1, self._left_bits + slot_bits)) - 1)
-        shared_bits = self._left_bits + slot_bits + index_bits
+        plain_word = _word_bytes(self._left_bits + slot_bits)
         n_nodes = len(self._inner)
-        self.is_shared = False
-        if shared_bits <= 64:
-            word = byte_width((1 << max(1, shared_bits)) - 1)
-            first_bytes = byte_width(int(first[-1])) * n_slots
-            cost = n_nodes * word + len(shared) * key_bytes + first_bytes
+        self.is_shared = self.counts_by_slot = False
+        word = _word_bytes(self._left_bits + slot_bits + index_bits)
+        if word:
+            # One numbering for all slots, if that takes no more bytes.
+            all_bits = bits_for(max(0, len(shared) - 1))
+            self.counts_by_slot = word != _word_bytes(
+                self._left_bits + slot_bits + all_bits
+            )
+            cost = n_nodes * word + len(shared) * key_bytes
+            if self.counts_by_slot:
+                cost += byte_width(int(first[-1])) * n_slots
+            else:
+                index_bits, within = all_bits, which.ravel()
             self.is_shared = cost < n_nodes * (plain_word + key_bytes)
         self._index_bits = index_bits if self.is_shared else 0
         self._word_bytes = word if self.is_shared else plain_word
@@ -256,10 +271,11 @@ class PackedLayout(Layout):
             words |= (self._within << self._left_bits).astype(np.uint64)
             node = packed_bytes(words, self._word_bytes)
             thresholds = packed_bytes(self._shared, key_bytes)
-            width = byte_width(int(self._first[-1]))
-            first = packed_bytes(self._first[:-1], width)
             tables.add("P_threshold", thresholds, "uint8_t", "thresholds by slot")
-            tables.add("P_first", first, "uint8_t", "where those of a slot begin")
+            if self.counts_by_slot:
+                width = byte_width(int(self._first[-1]))
+                first = packed_bytes(self._first[:-1], width)
+                tables.add("P_first", first, "uint8_t", "where those of a slot begin")
         else:
             node = np.concatenate(
                 [
@@ -305,23 +321,18 @@ class PackedLayout(Layout):
 
     def _look(self) -> dict[str, str | int]:
         slots, key_bytes = self.slots, BYTES[self.slots.key_type]
+        where, limit = "", f"node + {self._word_bytes}"
         if self.is_shared:
-            index = (
-                f"(size_t)(word >> {self._left_bits}) & {(1 << self._index_bits) - 1}u"
-            )
-            first = f"P_GET{byte_width(int(self._first[-1]))}"
-            width = byte_width(int(self._first[-1]))
-            where = (
-                f"{first}(P_first + {width} * slot)"
-                if width > 1
-                else f"{first}(P_first + slot)"
-            )
-            limit = (
-                f"P_GET{key_bytes}(P_threshold + {key_bytes} * ({where} + ({index})))"
-            )
-        else:
-            limit = f"P_GET{key_bytes}(node + {self._word_bytes})"
-        key_of = "P_key(keys[slot], 0u)" if self.is_direct else "keys[slot]"
+            index = f"((size_t)(word >> {self._left_bits})"
+            index += f" & {(1 << self._index_bits) - 1}u)"
+            if self.counts_by_slot:
+                width = byte_width(int(self._first[-1]))
+                where = f"        const uint8_t *first = P_first + {width} * slot;\n"
+                index = f"(P_GET{width}(first) + {index})"
+            # Bytes behind one pointer become one load where the processor has it.
+            where += "        const uint8_t *shared = "
+            where += f"P_threshold + {key_bytes} * {index};\n"
+            limit = "shared"
         right = "key > limit"
         if slots.has_categories:
             right = (
@@ -331,13 +342,13 @@ class PackedLayout(Layout):
         wide = self._word_bytes > 4
         parts: dict[str, str | int] = {
             "row": self.keys_type,
-            "key": slots.key_type,
             "word": "uint64_t" if wide else "uint32_t",
             "word_bytes": self._word_bytes,
+            "key_bytes": key_bytes,
             "width": self._width,
             "left_mask": f"{(1 << self._left_bits) - 1}u",
             "slot_shift": self._left_bits + self._index_bits,
-            "key_of": key_of,
+            "where": where,
             "limit": limit,
         }
         return parts | {"look": fill(PACKED_LOOK, **parts), "right": right}
@@ -347,10 +358,12 @@ class PackedLayout(Layout):
         start = (
             f"#define P_START(tree) ((size_t)P_GET{n}(P_tree_start + {n} * (tree)))\n"
         )
+        if not single:
+            start = ""
         return in_set_source(self.slots) + start + self._code_source
 
     def walk_source(self, drops: bool = False) -> str:
-        return fill(PACKED_WALK, **self._look())
+        return fill(PACKED_WALK, start_bytes=self._start_bytes, **self._look())
 
     def leaf_of(self, tree: str, own: bool) -> str:
         which = f"P_position[{tree}]" if own else tree

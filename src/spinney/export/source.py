@@ -318,10 +318,10 @@ class Writer:
     def _common(self) -> str:
         """Return the functions that load and walk, after the tables of the nodes."""
         slots = self.layout.slots
-        # A forest of leaves makes no keys.
-        is_used = self.layout.is_direct or slots.n_slots > 0
-        source = key_source(slots) if is_used else ""
+        source = ""
         if not self.layout.is_direct:
+            # A forest of leaves makes no keys.
+            source = key_source(slots) if slots.n_slots > 0 else ""
             source += load_source(slots, self.tables, end=self.layout.needs_end)
         single = self.program.is_lazy or self.program.steps is not None
         return source + self.layout.common_source(single)
