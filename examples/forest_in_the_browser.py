@@ -81,9 +81,10 @@ def page(early, steps, X):
     description = (
         f"A random forest of {forest.n_trees} trees, exported as C and compiled to "
         f"{len(code):,} bytes of WebAssembly. Move a slider: every answer is computed "
-        "here, by the same code that runs on a microcontroller. The big answer leaves "
-        "early, and near the border it may be another one than that of all trees, "
-        "where the curve ends. The data are tumours from Wisconsin; no medical advice."
+        "here, by the same code that runs on a microcontroller. The prediction exits "
+        "early, so that near the decision threshold it can differ from that of all "
+        "trees, where the curve ends. Data: breast cancer, Wisconsin; no medical "
+        "advice."
     )
     text = Template((HERE / "page.html").read_text(encoding="utf-8")).safe_substitute(
         description=description,

@@ -266,9 +266,9 @@ FOR_SERVERS: dict[str, Callable[[Case, Path], Written]] = {
     "spinney exact, early exit": exact_early,
     "spinney integer, float rows": integer_floats,
     "emlearn inline, float, votes": emlearn("float", "inline", 0),
-    "m2cgen": m2cgen,
-    "tl2cgen": tl2cgen,
     "lleaves": lleaves,
+    "tl2cgen": tl2cgen,
+    "m2cgen": m2cgen,
 }
 
 
