@@ -177,8 +177,7 @@ def native(compiler, *flags):
     def answers(obj, table, folder, **options):
         need(compiler)
         source, _ = write_driver(obj, table, folder, **options)
-        strict = ["-Wall", "-Werror"] if compiler == "tcc" else STRICT
-        command = [compiler, *strict, *flags, "-o", "main", "main.c", "m.c"]
+        command = [compiler, *STRICT, *flags, "-o", "main", "main.c", "m.c"]
         run([*command, *math(source)], folder)
         return numbers(run([folder / "main"], folder))
 
