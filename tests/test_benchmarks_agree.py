@@ -19,7 +19,7 @@ if str(ROOT) not in sys.path:
 
 pytest.importorskip("benchmarks.compare", reason="benchmarks are not shipped here")
 
-from benchmarks.compare import agreement, run, table, timing  # noqa: E402
+from benchmarks.compare import agreement, merging, run, table, timing  # noqa: E402
 from benchmarks.compare.compiling import compiled  # noqa: E402
 from benchmarks.compare.datasets import Dataset  # noqa: E402
 from benchmarks.compare.models import RECIPES, Trained, train  # noqa: E402
@@ -257,3 +257,54 @@ def test_the_readme_has_a_place_for_the_tables():
     text = table.README.read_text()
 
     assert text.count(table.BEGIN) == text.count(table.END) == 1
+
+
+def test_cells_of_a_partial_run_take_the_place_of_earlier_ones():
+    def entry(peer, batch, median):
+        return {
+            "peer": peer,
+            "threads": 1,
+            "batch": batch,
+            "rows": batch,
+            "median_us": median,
+            "min_us": median,
+        }
+
+    def result(date, times, batches):
+        found = {"labels_differ": 0, "rows": 9, "probabilities_differ": 0}
+        peer = {
+            "status": "timed",
+            "prepare_seconds": 1.0,
+            "agreement": found,
+        }
+        names = dict.fromkeys(one["peer"] for one in times)
+        case = {
+            "dataset": "adult",
+            "model": "lightgbm",
+            "title": "LightGBM",
+            "n_classes": 2,
+            "check_rows": 9,
+            "peers": {name: peer | {"ours": name == "spinney"} for name in names},
+            "times": times,
+        }
+        about = {"cpu": "A", "cores": 2, "system": "S", "date": date, "python": "3"}
+        return {
+            "quick": False,
+            "machine": about | {"load_before": 0.1, "versions": {"spinney": date}},
+            "settings": {"threads": [1], "batches": batches},
+            "cases": [case],
+        }
+
+    old = [entry(*one) for one in (("spinney", 1, 9.0), ("a", 1, 3.0), ("b", 1, 1.0))]
+    old += [entry("spinney", 1000, 50.0), entry("a", 1000, 100.0)]
+    before = result("monday", old, [1, 1000])
+    now = result("friday", [entry("spinney", 1, 2.0), entry("a", 1, 4.0)], [1])
+
+    both = merging.merged(before, now)
+    again = merging.merged(both, now)
+    text = table.render(both)
+
+    assert again == both
+    assert "columns for 1 row are of a later run**, of friday" in text
+    assert "**2.0** (a) | **2.0** (a)" in text  # "b" was not measured again
+    assert before["cases"][0]["times"] == old

@@ -62,6 +62,8 @@ class Engine:
         How long an earlier run took to compile what this one found in its cache.
     call : str
         The call that is timed, for people to read.
+    is_shareable : bool, default=True
+        Whether several threads may call the timed function at once.
     """
 
     with_threads: Callable[[int], Callable[[Any], Any]]
@@ -73,6 +75,7 @@ class Engine:
     only_batch: int | None = None
     max_threads: int | None = None
     prepare_seconds: float | None = None
+    is_shareable: bool = True
 
     def batch(self, rows: NDArray) -> Any:
         """Return rows in the form in which the engine takes them."""

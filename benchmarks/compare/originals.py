@@ -100,6 +100,7 @@ def _lightgbm_row(trained: Trained) -> Engine:
         shape=lambda rows: rows[0],
         only_batch=1,
         max_threads=1,
+        is_shareable=False,
     )
 
 

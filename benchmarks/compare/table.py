@@ -32,6 +32,7 @@ def write_readme(result: dict[str, Any], readme: Path = README) -> None:
 def render(result: dict[str, Any]) -> str:
     """Return the tables of a run as Markdown."""
     parts = [machine_text(result, "smaller models, few samples")]
+    parts += [_later(note, result) for note in result.get("later", [])]
     for n_threads in result["settings"]["threads"]:
         parts.append(_summary(result, n_threads))
     parts.append(_behind(result))
@@ -40,6 +41,26 @@ def render(result: dict[str, Any]) -> str:
 
 
 # --------------------------------------------------------------------- parts
+
+
+def _later(note: dict[str, Any], result: dict[str, Any]) -> str:
+    """What is of a later run than the rest, and how that differs."""
+    titles = {(case["dataset"], case["model"]): _case(case) for case in result["cases"]}
+    names = [titles[key] for key in map(tuple, note["cases"]) if key in titles]
+    sizes = " and ".join(_rows(n_rows) for n_rows in note["batches"])
+    versions = result["machine"]["versions"]
+    other = ", ".join(
+        f"{name} {version}"
+        for name, version in note["versions"].items()
+        if versions.get(name) != version
+    )
+    return (
+        f"**The columns for {sizes} are of a later run**, of {note['date']} (load "
+        f"average {note['load_before']:.1f} before), for {'; '.join(names)}. Engines "
+        "without a number there were not measured again, and columns of different runs "
+        "are not to be compared with one another."
+        + (f" Other versions in it: {other}." if other else "")
+    )
 
 
 def _summary(result: dict[str, Any], n_threads: int) -> str:
