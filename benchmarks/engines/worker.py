@@ -33,3 +33,16 @@ def answer_frame(frame, kind, path):
 
     answers = answer(kind, path, frame[COLUMNS].to_numpy())
     return pd.Series(np.asarray(answers, dtype=np.float64), index=frame.index)
+
+
+class Answering:
+    """What an actor of Ray does with batches."""
+
+    def __init__(self, kind, path):
+        self._kind, self._path = kind, path
+
+    def __call__(self, batch):
+        """Return a batch with the answers."""
+        X = np.stack([batch[name] for name in COLUMNS], axis=1)
+        answers = np.asarray(answer(self._kind, self._path, X), dtype=np.float64)
+        return {**batch, "label": answers}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -24,8 +25,8 @@ from strategies import random_forest
 F32 = np.dtype(np.float32)
 
 
-def sparse_rows(n_rows=3000, n_columns=30, seed=0):
-    X = sp.random(n_rows, n_columns, density=0.15, random_state=seed, format="csr")
+def sparse_rows(n_rows=3000, n_columns=30, seed=0, density=0.15):
+    X = sp.random(n_rows, n_columns, density=density, random_state=seed, format="csr")
     X.data[::17] = 0.0  # stored zeros
     X.data[1::19] -= 1.0
     y = (np.asarray(X[:, :6].sum(axis=1)).ravel() > 0.3).astype(int)
@@ -94,6 +95,24 @@ def test_never_more_than_a_block_is_dense(monkeypatch):
     spinney.read_model(model).predict_proba(X)
     assert max(dense) == 64
     assert sum(dense) >= 2 * 4000
+
+
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array])
+def test_the_dense_matrix_is_never_there(kind):
+    xgboost = pytest.importorskip("xgboost")
+    X, y = sparse_rows(20_000, 2000, density=0.002)
+    model = xgboost.XGBClassifier(n_estimators=3, max_depth=3, n_jobs=1)
+    model.fit(X[:2000], y[:2000])
+    forest = spinney.read_model(model)
+    expected, X = model.predict(X), kind(X)
+    forest.predict(X[:100])
+    tracemalloc.start()
+    answers = forest.predict(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(answers, expected)
+    # A block of 16 MB, twice for a moment; all of it would be 160 MB.
+    assert peak < 60e6
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 63, 64, 65, 200])
