@@ -121,7 +121,25 @@ def test_accelerate_takes_any_frame(model, kind):
         fast.predict(rows["arrow"]()), fast.predict(rows["pandas"]())
     )
     one = pl.from_pandas(frame[:1])
-    assert fast.predictor()(one) == fast.predict(one)[0]
+    monitor = spinney.Monitor(fast, share=1.0, random_state=0)
+    values = frame.iloc[0].astype(float)
+    for row in (one, one.to_arrow(), one.to_dicts()[0], values.to_numpy()):
+        assert fast.predictor()(row) == fast.predict(one)[0]
+        assert monitor.predictor()(row) == fast.predict(one)[0]
+    assert monitor.status()["n_checked"] == 4
+
+
+@pytest.mark.parametrize("library", ["duckdb", "nanoarrow", "arro3.core"])
+def test_libraries_that_speak_arrow(model, library):
+    made = pytest.importorskip(library)
+    frame = mixed_rows()
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    if library == "duckdb":
+        rows = made.from_arrow(table).filter("age >= 0")
+    else:
+        rows = made.ArrayStream(table) if library == "nanoarrow" else made.Table(table)
+    found = spinney.read_model(model).predict_proba(rows)
+    np.testing.assert_array_equal(found, model.predict_proba(frame))
 
 
 def test_columns_are_put_in_order_and_others_refused_with_the_difference(model):

@@ -65,7 +65,7 @@ class ReportMixin:
         from spinney.report import make_report
 
         check_is_fitted(self)
-        return make_report(self, X, y)
+        return make_report(self, as_known_frame(X), y)
 
 
 class EnsembleEstimator(MetaEstimatorMixin):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from spinney.calibration.limits import plain
 from spinney.errors import InvalidArgumentError
 from spinney.forest.frames import as_known_frame
 from spinney.forest.locks import ForkSafeLock
+from spinney.runtime.row_predictors import row_as_table, values_by_name
 
 # False alarms, ever, and failures of the confidence sequence, ever: one in twenty.
 CONFIDENCE = 0.95
@@ -169,11 +171,23 @@ class Monitor:
         def monitored(row: NDArray[np.floating]) -> Any:
             label = answer(row)
             if len(self._choose(1)):
-                full = check(np.asarray(row).reshape(1, -1))[0]
+                full = check(self._table(row))[0]
                 self._add(self._counts(np.array([label]), np.array([full])))
             return label
 
         return monitored
+
+    def _table(self, row: Any) -> Any:
+        """Return a row, of any kind that a predictor takes, as `predict` takes it."""
+        names = getattr(self.classifier, "feature_names_in_", None)
+        if isinstance(row, np.ndarray) and (
+            names is None or find_spec("pandas") is None
+        ):
+            return row.reshape(1, -1)
+        if isinstance(row, Mapping) and names is None:
+            known = self.classifier.forest_.feature_names
+            row = values_by_name(row, known, self.classifier.n_features_in_)
+        return row_as_table(row, len(row), names)
 
     def certify(self, X: Any) -> Certificate:
         """Check all of some rows, and bound the disagreement over all checks so far.
