@@ -26,12 +26,12 @@ PARTIAL = Partial(SUMS, np.arange(1, 5))
 
 
 def test_a_margin_stops_at_the_first_step_beyond_it():
-    (stopped,) = stop_rules.aggregated_margin(PARTIAL, np.array([0.25]))
+    (stopped,) = stop_rules.aggregated_margin(PARTIAL, dials=np.array([0.25]))
     assert stopped.step.tolist() == [1, 2, 0]
     assert stop_rules.outcome(PARTIAL, stopped) == (2.0, 0.0)
-    (bold,) = stop_rules.aggregated_margin(PARTIAL, np.array([0.0]))
+    (bold,) = stop_rules.aggregated_margin(PARTIAL, dials=np.array([0.0]))
     assert bold.step.tolist() == [0, 0, 0]
-    (never,) = stop_rules.aggregated_margin(PARTIAL, np.array([1.0]))
+    (never,) = stop_rules.aggregated_margin(PARTIAL, dials=np.array([1.0]))
     assert never.step.tolist() == [3, 3, 3]
 
 
@@ -39,7 +39,7 @@ def test_rows_stop_when_increments_are_small_beside_the_first():
     increments = np.array([4.0, -4.0, 4.0, 1.0, -1.0, 0.1, 0.1, 0.1])
     partial = Partial(np.cumsum(increments)[None], np.arange(1, 9))
     for dial, step in ((0.9, 4), (0.3, 5), (0.001, 7)):
-        (stopped,) = stop_rules.interquartile(partial, 3, np.array([dial]))
+        (stopped,) = stop_rules.interquartile(partial, 3, dials=np.array([dial]))
         spread = [
             np.subtract(*np.quantile(increments[k - 2 : k + 1], [0.75, 0.25]))
             for k in range(2, 8)

@@ -12,6 +12,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,22 +138,12 @@ def rivals(
 ) -> Iterator[tuple[str, Found]]:
     """Yield every rule by name, as bold as the target allows on rows to choose by."""
     yield from _spinney(kind, model, rows, target)
-    margin = _chosen(stop_rules.aggregated_margin, partials, target)
-    yield (
-        "aggregated margin",
-        (*margin[:2], _margin_engine(model, partials[0], margin[2])),
-    )
+    yield "aggregated margin", _margin(kind, model, partials, target)
     if kind == "lightgbm":
         stop = _chosen(stop_rules.lightgbm_early_stop, partials, target)
         yield "LightGBM pred_early_stop", (*stop[:2], _lightgbm(model, stop[2]))
     windows = [
-        _chosen(
-            lambda partial, dials=None, w=window: stop_rules.interquartile(
-                partial, w, dials
-            ),
-            partials,
-            target,
-        )
+        _chosen(partial(stop_rules.interquartile, window=window), partials, target)
         for window in stop_rules.WINDOWS
     ]
     yield "P2-STOP", (*min(windows)[:2], None)
@@ -212,25 +203,44 @@ def _chosen(
     """
     dials = np.array([one.dial for one in rule(partials[0])])
     kept = []
-    for one in rule(partials[1], dials):
+    for one in rule(partials[1], dials=dials):
         trees, differ = stop_rules.outcome(partials[1], one)
         if differ <= target:
             kept.append((trees, one.dial))
     _, dial = min(kept)
-    (stopped,) = rule(partials[2], np.array([dial]))
+    (stopped,) = rule(partials[2], dials=np.array([dial]))
     return (*stop_rules.outcome(partials[2], stopped), dial)
 
 
-def _margin_engine(model: Any, partial: Partial, dial: float) -> Callable[[Rows], Any]:
-    """Return spinney's engine with one margin for all exits, one every few trees."""
+def _margin(kind: str, model: Any, partials: list[Partial], target: float) -> Found:
+    """Return the margin rule; of a forest the variant with the fewest trees."""
+    variants = [{"first": first, "summed": False} for first in stop_rules.FIRST_LOOKS]
+    variants = [*variants, {"first": 1, "summed": True}]
+    if kind == "lightgbm":  # sums are what it has
+        variants = variants[:1]
+    found = [
+        (*_chosen(partial(stop_rules.aggregated_margin, **one), partials, target), one)
+        for one in variants
+    ]
+    trees, differ, dial, variant = min(found, key=lambda one: one[0])
+    grows = kind == "forest" and not variant["summed"]
+    engine = _margin_engine(model, partials[0], dial, variant["first"], grows)
+    return trees, differ, engine
+
+
+def _margin_engine(
+    model: Any, steps: Partial, dial: float, first: int, grows: bool
+) -> Callable[[Rows], Any]:
+    """Return spinney's engine with one margin for all exits, one every few trees.
+
+    Its sums are compared, so the margin of an average grows with the trees.
+    """
     forest = spinney.read_model(model)
     order = np.arange(forest.n_trees)
-    per_step = int(partial.n_trees[0])
-    points = np.arange(EVERY, len(partial.n_trees), EVERY) * per_step
-    margin = np.full(len(points), dial, dtype=np.float64)
-    if forest.aggregation == "mean":
-        margin = margin * points
-    if partial.sums.ndim == 2:
+    points = np.arange(EVERY, len(steps.n_trees), EVERY)
+    points = points[points >= first] * int(steps.n_trees[0])
+    margin = dial * (points if grows else np.ones(len(points)))
+    if steps.sums.ndim == 2:
         middle = forest.effective_threshold if forest.n_outputs == 1 else 0.0
         rule = ExitRule.between(order, points, middle - margin, middle + margin)
     else:

@@ -16,8 +16,10 @@ from benchmarks.rivals.partial import Partial
 
 # Numbers to choose from, of the share of rows that is bolder than them.
 N_DIALS = 200
-# Trees between two looks of LightGBM, its default; windows of P2-STOP.
+# Trees between two looks of LightGBM, its default; windows of P2-STOP; trees before the
+# first look at an average.
 LIGHTGBM_FREQUENCY = 10
+FIRST_LOOKS = (1, 4, 8, 16, 32)
 WINDOWS = (8, 16, 32)
 
 
@@ -60,21 +62,38 @@ def dials_of(values: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def aggregated_margin(
-    partial: Partial, dials: NDArray[np.float64] | None = None
+    partial: Partial,
+    first: int = 1,
+    summed: bool = False,
+    dials: NDArray[np.float64] | None = None,
 ) -> Iterator[Stopped]:
     """Stop when the aggregated scores of the two best classes are far enough apart.
 
     The rule of Daghero et al. for forests on microcontrollers (2022, 2023), with one
-    threshold for all steps and a look after every tree.
+    threshold for all steps and a look after every tree from `first` on.
+
+    Parameters
+    ----------
+    partial : Partial
+        What the steps predict.
+    first : int, default=1
+        Steps before the first look.
+    summed : bool, default=False
+        Whether the scores of a forest are added up instead of averaged. The lead of a
+        sum grows with the trees, so that early leads have to be clearer.
+    dials : ndarray, optional
+        Thresholds; by default those that suit the rows.
     """
     lead = partial.lead
-    every = np.ones(lead.shape[1], dtype=np.bool_)
+    if summed:
+        lead = lead * partial.n_trees
+    looks = np.arange(1, lead.shape[1] + 1) >= first
     for dial in dials_of(lead) if dials is None else dials:
-        yield Stopped(float(dial), first_above(lead, dial, every))
+        yield Stopped(float(dial), first_above(lead, dial, looks))
 
 
 def lightgbm_early_stop(
-    partial: Partial, dials: NDArray[np.float64] | None = None
+    partial: Partial, *, dials: NDArray[np.float64] | None = None
 ) -> Iterator[Stopped]:
     """Stop as LightGBM's ``pred_early_stop``: a margin, every ten rounds."""
     lead = partial.lead
@@ -84,7 +103,7 @@ def lightgbm_early_stop(
 
 
 def interquartile(
-    partial: Partial, window: int, dials: NDArray[np.float64] | None = None
+    partial: Partial, window: int, *, dials: NDArray[np.float64] | None = None
 ) -> Iterator[Stopped]:
     """Stop when the spread of the last increments is small beside that of the first.
 
@@ -120,7 +139,7 @@ def _interquartile_ranges(
 
 
 def fewer_trees(
-    partial: Partial, dials: NDArray[np.float64] | None = None
+    partial: Partial, *, dials: NDArray[np.float64] | None = None
 ) -> Iterator[Stopped]:
     """Stop every row after the same step: what training with fewer trees gives.
 
