@@ -44,6 +44,7 @@ include_patterns = [
     "benchmarks/accelerate/README.md",
     "benchmarks/export/README.md",
     "benchmarks/promise/*.md",
+    "benchmarks/rivals/README.md",
     "benchmarks/papers/*.md",
     "CHANGELOG.md",
 ]
