@@ -36,9 +36,7 @@ from strategies import random_forest, random_rows
             RandomForestClassifier(n_estimators=4, max_depth=3, random_state=0),
             random_state=0,
         )
-    ],
-    expected_failed_checks=lambda estimator: {},
-    xfail_strict=True,
+    ]
 )
 def test_scikit_learns_common_checks(estimator, check):
     check(estimator)

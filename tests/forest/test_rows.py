@@ -59,6 +59,20 @@ def test_the_same_numbers_come_out_of_every_container(given, dtype):
     assert rows.tolist() == TABLE
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.bool_, ">f8"])
+def test_memory_mapped_rows_are_read_where_they_lie(tmp_path, kind, order):
+    path = tmp_path / "rows"
+    values = np.array([[1, 0, 1], [0, 0, 1]], dtype=kind, order=order)
+    values.tofile(path) if order == "C" else values.T.tofile(path)
+    mapped = np.memmap(path, kind, "r", shape=(2, 3), order=order)
+    rows = as_rows(mapped, 3, F64)
+    assert type(rows) is np.ndarray
+    assert rows.tolist() == values.tolist()
+    as_they_are = order == "C" and kind in (np.float32, np.float64)
+    assert np.shares_memory(rows, mapped) == as_they_are
+
+
 def test_rows_for_a_float32_forest_are_rounded_to_float32():
     X = random_rows()
     rows = as_rows(X, 3, F32)

@@ -13,7 +13,11 @@ import numba
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_classification
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    VotingClassifier,
+)
 from sklearn.frozen import FrozenEstimator
 
 import spinney
@@ -222,3 +226,15 @@ def test_a_number_of_columns_takes_no_memory(made):
         return
     with pytest.raises(ValueError, match="features"):
         classifier.predict(np.zeros((1, 3)))
+
+
+@pytest.mark.parametrize("n_columns", [-1, 2**31, 2**63])
+def test_no_number_of_columns_of_a_combined_model_is_refused(tmp_path, n_columns):
+    members = [("a", RandomForestClassifier(3, max_depth=3, random_state=0))]
+    model = VotingClassifier(members, voting="soft").fit(X2, Y2)
+    path = tmp_path / "combined.spinney"
+    spinney.save(spinney.accelerate(model), path)
+    blob = with_settings(path.read_bytes(), lambda s: s.update(n_columns=n_columns))
+    path.write_bytes(blob)
+    with pytest.raises(FormatError, match="n_columns"):
+        spinney.load(path)

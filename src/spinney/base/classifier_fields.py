@@ -20,6 +20,7 @@ from spinney.calibration.limits import check_bounds
 from spinney.calibration.promise import KINDS, AccuracyBound, ClassBound, Promise
 from spinney.errors import FormatError, InvalidArgumentError
 from spinney.forest import Forest
+from spinney.forest.invariants import MAX_FEATURES
 from spinney.persistence.combined import combined_to_parts, take_combined
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import (
@@ -161,6 +162,9 @@ def estimator_from_parts(
         n_columns = forest.n_features
         if "n_columns" in settings:
             n_columns, has_steps = take_setting(settings, "n_columns", int), True
+    if not 0 <= n_columns <= MAX_FEATURES:
+        msg = f"n_columns must be a number of columns, got {n_columns!r:.40}"
+        raise FormatError(msg)
     parameters = take_setting(settings, "parameters", dict)
     names = set(kind._get_param_names())
     wanted = names - {"estimator"}
