@@ -40,7 +40,9 @@ def write_tables(results: dict[str, Any]) -> None:
             "|---|---:|---:|---:|",
         ]
         for row in rows:
-            trees = f"{100 * row['trees']:.1f} %" if "trees" in row else "all"
+            trees = "–" if "early exit" in row["exporter"] else "all"
+            if "trees" in row:
+                trees = f"{100 * row['trees']:.1f} %"
             lines.append(
                 f"| {row['exporter']} | {_whole(row['ns'])} | {trees} "
                 f"| {row.get('failed') or _percent(row['differ'])} |"
