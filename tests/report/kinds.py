@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from sklearn.datasets import make_classification
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -26,11 +27,15 @@ KINDS = (
     "fan",
     "thresholds of several",
     "optimal of several",
+    "threshold",
+    "per class",
+    "accuracy loss",
     "all trees",
     "anytime",
     "pruner",
     "budgeted",
 )
+BOUNDED = ("threshold", "per class", "accuracy loss")
 STOPPING = tuple(
     name for name in KINDS if name not in ("all trees", "anytime", "pruner", "budgeted")
 )
@@ -62,8 +67,30 @@ def boosting(name):
 
 
 @cache
+def bounded(kind):
+    """Return what `fitted` does, for other bounds than one on all rows."""
+    X, y = make_classification(
+        6000, 8, n_informative=5, weights=[0.8], flip_y=0.05, random_state=0
+    )
+    labels = np.array(["ok", "fraud"])[1 - y] if kind == "per class" else y
+    model = GradientBoostingClassifier(n_estimators=40, max_depth=3, random_state=0)
+    model.fit(X[:1500], labels[:1500])
+    settings = {
+        "threshold": {"max_disagreement": 0.02, "decision_threshold": 0.2},
+        "per class": {"max_disagreement": {"fraud": 0.05, "ok": 0.02}},
+        "accuracy loss": {"max_accuracy_loss": 0.02, "y": labels[1500:4500]},
+    }[kind]
+    classifier = spinney.accelerate(
+        model, X[1500:4500], method="cascade", random_state=0, **settings
+    )
+    return classifier, model, X[4500:], labels[4500:]
+
+
+@cache
 def fitted(kind):
     """Return (classifier, model inside or None, X, y) of a kind."""
+    if kind in BOUNDED:
+        return bounded(kind)
     data = "wine" if "several" in kind else "breast_cancer"
     _, (X_fit, y_fit), (X, y) = rows(data)
     model = forest(data)

@@ -7,24 +7,19 @@ import pytest
 from sklearn.frozen import FrozenEstimator
 
 from report.browser import Browser, find_browser
-from report.kinds import STOPPING, forest, reported, rows
-from spinney.report import make_report
+from report.kinds import BOUNDED, STOPPING, forest, reported, rows
+from spinney.report import Report, make_report
 from spinney.sequential.classifier import SequentialVotingClassifier
 
 SHOWN = ("soft votes", "fan", "hard votes of several", "thresholds", "all trees")
-SHOWN += ("anytime", "pruner", "budgeted")
+SHOWN += (*BOUNDED, "anytime", "pruner", "budgeted")
+EARLY = ["promise", "classes", "levels", "work", "decisions", "probabilities"]
 SECTIONS = {
-    "soft votes": ["promise", "decisions", "work", "levels", "classes", "about"],
-    "fan": ["promise", "decisions", "work", "levels", "classes", "about"],
-    "hard votes of several": [
-        "promise",
-        "decisions",
-        "work",
-        "levels",
-        "classes",
-        "about",
-    ],
-    "thresholds": ["promise", "decisions", "work", "levels", "classes", "about"],
+    "soft votes": [*EARLY, "about"],
+    "fan": [*EARLY, "about"],
+    "hard votes of several": [*EARLY, "about"],
+    "thresholds": [*EARLY, "about"],
+    **{kind: [*EARLY, "comparison", "about"] for kind in BOUNDED},
     "all trees": ["promise", "decisions", "about"],
     "anytime": ["curve", "promise", "about"],
     "pruner": ["frontier", "features", "promise", "about"],
@@ -158,6 +153,75 @@ def test_the_slider_answers_to_keys_and_to_the_mouse(browser, pages):
     assert len(set(shown)) >= 2
     assert len(set(marks)) == 2
     assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SHOWN if kind in STOPPING])
+def test_the_slider_begins_with_the_numbers_at_the_top(browser, pages, kind):
+    browser.open(pages(kind))
+    tiles = browser.run(
+        "[...document.querySelectorAll('.tiles .value')].map(e => e.textContent)"
+    )
+    assert text_of(browser, "level-trees").split()[0] == tiles[0]
+    assert text_of(browser, "level-disagreement") == tiles[1]
+    assert browser.run("document.getElementById('level-own').hidden") is False
+    # And so does the ring in the chart: on a dot of the line that was measured.
+    ring, dots = browser.run(
+        """[['cx', 'cy'].map(
+                a => document.getElementById('sweep-mark').getAttribute(a)),
+            [...document.querySelectorAll('#figure-sweep .dots circle')].map(
+                c => ['cx', 'cy'].map(a => c.getAttribute(a)))]"""
+    )
+    assert [float(one) for one in ring] in [[float(v) for v in dot] for dot in dots]
+
+
+def table_of(browser, section):
+    """Return the cells of the table of a section, row by row."""
+    return browser.run(
+        f"""[...document.querySelectorAll('#{section} tbody tr')].map(row =>
+            [...row.children].map(cell => cell.innerText.replace('\u00a0', ' ')))"""
+    )
+
+
+def test_the_page_says_which_promise_holds(browser, pages):
+    browser.open(pages("per class"))
+    bounds = table_of(browser, "promise")
+    assert [row[1] for row in bounds] == ["5 %", "2 %"]
+    assert all(
+        name in row[0] for name, row in zip(("fraud", "ok"), bounds, strict=True)
+    )
+    report = reported("per class")
+    before = [str(f"{one['n_full']:,}") for one in report["classes"]]
+    assert [row[1] for row in table_of(browser, "classes")] == before
+    assert text_of(browser, "level-extra-detail").startswith("“")
+
+    browser.open(pages("accuracy loss"))
+    ((what, bound, _, how),) = table_of(browser, "promise")
+    assert (what, bound) == ("Additional errors, of all rows", "2 %")
+    assert "on average" in how
+    label = browser.run("document.querySelector('label[for=level]').textContent")
+    assert label == "Additional errors allowed"
+    assert text_of(browser, "level-extra").endswith("%")
+
+    browser.open(pages("threshold"))
+    said = text_of(browser, "promise")
+    assert "at the threshold 0.2" in said
+    probabilities = {row[0] for row in table_of(browser, "probabilities")}
+    assert "Area under the ROC curve" in probabilities
+
+
+def test_the_page_compares_with_the_original_and_warns_of_lost_classes(
+    browser, tmp_path
+):
+    report = dict(reported("thresholds"))
+    lost = [{"label": "rare", "n_full": 7, "n_early": 0, "n_lost": 7}]
+    report["classes"] = [*report["classes"], *lost]
+    path = tmp_path / "page.html"
+    Report(report).save(path)
+    browser.open(path, width=390)
+    assert "GradientBoostingClassifier's own predict" in text_of(browser, "main")
+    warning = browser.run("document.querySelector('#classes .warning').innerText")
+    assert "never predicted any more: “rare”" in warning
+    assert browser.run("document.querySelector('#promise .warning')") is None
 
 
 def test_everything_can_be_reached_by_keys_and_shows_where_it_is(browser, pages):

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import spinney
 from report.kinds import KINDS, STOPPING, fitted, forest, reported, rows
 from spinney.calibration.bounds import clopper_pearson_upper
+from spinney.calibration.limits import largest_bound
 from spinney.report import Report, collect, make_report
 from spinney.report import sweep as sweeping
 from spinney.report.sweep import levels_around
@@ -77,6 +78,8 @@ def test_disagreement_and_errors_are_those_against_the_model_and_the_truth(kind)
     classifier, model, X, y = fitted(kind)
     report = reported(kind)
     labels, own = classifier.predict(X), model.predict(X)
+    if kind == "threshold":
+        own = (model.predict_proba(X)[:, 1] >= 0.2).astype(int)
     n_differ = int((labels != own).sum())
     assert report["disagreement"]["n_disagreements"] == n_differ
     assert report["disagreement"]["share"] == pytest.approx(n_differ / len(X))
@@ -168,29 +171,72 @@ def test_scores_are_those_of_the_model():
     assert below <= (model.predict(X) == model.classes_[0]).sum()
 
 
-def test_the_sweep_fits_on_one_half_and_measures_on_the_other(monkeypatch):
+@pytest.fixture
+def rows_of_rules(monkeypatch):
+    """Return rows that rules were fitted to, and those that each rule answered."""
+    kind = SequentialVotingClassifier
+    seen = []
+    at_levels, counted = kind.at_levels, kind.predict_counted
+
+    def noting(self, X, levels):
+        for rule in at_levels(self, X, levels):
+            rule._noted = []
+            seen.append((keys(X), rule._noted))
+            yield rule
+
+    def answering(self, X):
+        getattr(self, "_noted", []).extend(keys(X))
+        return counted(self, X)
+
+    monkeypatch.setattr(kind, "at_levels", noting)
+    monkeypatch.setattr(kind, "predict_counted", answering)
+    return seen
+
+
+def keys(X):
+    return [row.tobytes() for row in np.asarray(X)]
+
+
+def test_other_levels_are_measured_on_rows_they_were_not_fitted_to(rows_of_rules):
     classifier, _, X, _ = fitted("hard votes")
-    seen = {}
-    kind = type(classifier)
-
-    def noting(name):
-        original = getattr(kind, name)
-
-        def call(self, rows, *more):
-            seen.setdefault(name, []).append(np.asarray(rows))
-            return original(self, rows, *more)
-
-        monkeypatch.setattr(kind, name, call)
-
-    noting("at_levels")
-    noting("predict_model")
     report = make_report(classifier, X)
-    (fitted_on,), measured_on = seen["at_levels"], seen["predict_model"][-1]
-    sweep = report["sweep"]
-    assert len(fitted_on) == sweep["n_fitted"]
-    assert len(measured_on) == sweep["n_measured"]
-    both = [row.tobytes() for row in np.concatenate([fitted_on, measured_on])]
-    assert sorted(both) == sorted(row.tobytes() for row in X)
+    answered = []
+    for fitted_on, asked in rows_of_rules:
+        assert not set(fitted_on) & set(asked)
+        assert len(fitted_on) < len(X) / 2  # the rest of the half is kept back
+        answered += asked
+    assert set(answered) == set(keys(X))
+    assert report["sweep"]["n_measured"] == len(X)
+
+
+@pytest.mark.parametrize("kind", STOPPING)
+def test_at_its_own_level_the_sweep_is_the_classifier_itself(kind):
+    report = reported(kind)
+    (own,) = [point for point in report["sweep"]["points"] if point["is_own"]]
+    assert own["trees"] == report["trees"]["mean"]
+    assert own["n_disagreements"] == report["disagreement"]["n_disagreements"]
+    assert own["disagreement"] == report["disagreement"]["share"]
+    errors = report["error"]
+    assert own["errors_added"] == pytest.approx(errors["early"] - errors["full"])
+    if kind == "per class":
+        lost = {one["label"]: one["n_lost"] for one in report["classes"]}
+        assert own["worst_class"]["n_lost"] == lost[own["worst_class"]["label"]]
+
+
+def test_other_levels_keep_their_bound_as_the_classifier_does():
+    # Established on rows kept back: about the bound on average, far from 20 times it.
+    for kind in ("threshold", "per class"):
+        for point in reported(kind)["sweep"]["points"]:
+            assert point["disagreement"] <= 2.0 * point["level"], kind
+    points = reported("accuracy loss")["sweep"]["points"]
+    assert all(point["errors_added"] <= point["level"] + 0.01 for point in points)
+
+
+def test_levels_of_accuracy_need_labels():
+    classifier, _, X, _ = fitted("accuracy loss")
+    sweep = make_report(classifier, X)["sweep"]
+    assert sweep["points"] == []
+    assert "pass y" in sweep["reason"]
 
 
 @pytest.mark.parametrize("kind", STOPPING)
@@ -200,11 +246,14 @@ def test_the_sweep_has_the_own_level_and_numbers_that_fit_together(kind):
     levels = [point["level"] for point in sweep["points"]]
     assert levels == sorted(levels)
     own = [point["level"] for point in sweep["points"] if point["is_own"]]
-    assert own == [classifier.max_disagreement]
+    if kind == "accuracy loss":
+        assert own == [classifier.promise_.accuracy.max_accuracy_loss]
+    else:
+        assert own == [largest_bound(classifier.max_disagreement)]
     for point in sweep["points"]:
         assert point["speed_up"] * point["share"] == pytest.approx(1.0)
         assert point["disagreement"] == point["n_disagreements"] / sweep["n_measured"]
-    # The boldest asks no more than the most cautious.
+    # The boldest evaluates no more than the most cautious.
     assert sweep["points"][-1]["trees"] <= sweep["points"][0]["trees"]
 
 
@@ -349,7 +398,8 @@ def test_rows_of_another_width_are_refused(kind):
 def test_labels_are_checked(kind):
     classifier, _, X, y = fitted(kind)
     with pytest.raises(ValueError, match="does not know"):
-        make_report(classifier, X, np.where(np.arange(len(y)) == 3, 77, y))
+        unknown = np.array([77], dtype=y.dtype)  # or the text of it
+        make_report(classifier, X, np.where(np.arange(len(y)) == 3, unknown, y))
     with pytest.raises(ValueError, match="one label for each"):
         make_report(classifier, X, y[:-1])
 
@@ -412,14 +462,12 @@ def test_one_class_has_no_other_levels():
     assert "one class" in sweep["reason"]
 
 
-def test_of_many_rows_some_are_drawn_for_the_other_levels(monkeypatch):
-    monkeypatch.setattr(sweeping, "MOST_ROWS", 100)
+def test_of_many_rows_some_are_drawn_to_fit_other_levels(monkeypatch, rows_of_rules):
+    monkeypatch.setattr(sweeping, "MOST_ROWS", 40)
     classifier, _, X, _ = fitted("hard votes")
     report = make_report(classifier, X)
-    sweep = report["sweep"]
-    assert (sweep["n_fitted"], sweep["n_measured"]) == (50, 50)
-    assert report["rows"]["n_rows"] == len(X)
-    assert "drawn from all rows" in " ".join(report.to_text().split())
+    assert {len(fitted_on) for fitted_on, _ in rows_of_rules} <= set(range(15, 35))
+    assert report["sweep"]["n_measured"] == report["rows"]["n_rows"] == len(X)
 
 
 def test_few_rows_have_no_other_levels():

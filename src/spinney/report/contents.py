@@ -91,6 +91,8 @@ class Section:
         A table that is always shown.
     slider : dict or None
         Levels to be chosen from by a slider, below the figures.
+    warnings : list of str
+        What must not be missed; shown before everything else.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Section:
     figures: list[Figure] = field(default_factory=list)
     table: Table | None = None
     slider: dict[str, Any] | None = None
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,22 @@ from spinney.report.contents import Figure, Table
 from spinney.report.drawing import Axis, Chart, Line, Mark, linear
 from spinney.report.figures_stopping import trees_word
 
+ALLOWED = "allowed"
+# What a level is a level of, by what is promised.
+ALLOWED_WORDS = {
+    "disagreement": "Other answers allowed",
+    "classes": "Other answers allowed, at most, in a class",
+    "accuracy": "Additional errors allowed",
+}
+EXTRA_WORDS = {
+    "classes": "Class that uses most of its bound",
+    "accuracy": "Additional errors",
+}
+TOO_FEW = (
+    "These rows are too few to establish this level: rows leave only where the rest of "
+    "the trees cannot change the answer."
+)
+
 
 def figure_of_sweep(report: Mapping[str, Any]) -> Figure:
     """Return the figure of disagreement against trees evaluated, over several levels.
@@ -23,9 +39,13 @@ def figure_of_sweep(report: Mapping[str, Any]) -> Figure:
     points, n_rows = sweep["points"], sweep["n_measured"]
     word = trees_word(report)
     own = next(point for point in points if point["is_own"])
+    # The loss of accuracy that is allowed is no disagreement, and is not drawn.
+    is_bounded = sweep["what"] != "accuracy"
     # Less than one row cannot be measured: below it there is only zero.
-    smallest = min([1.0 / n_rows, *(p["level"] for p in points if p["level"])])
-    largest = max(2.0 / n_rows, *(max(p["level"], p["disagreement"]) for p in points))
+    drawn = [p["disagreement"] for p in points]
+    drawn += [p["level"] for p in points] if is_bounded else []
+    smallest = min([1.0 / n_rows, *filter(None, drawn)])
+    largest = max(2.0 / n_rows, *drawn)
     chart = Chart(
         linear(
             f"{word} evaluated per row", 0.0, 1.05 * max(p["trees"] for p in points)
@@ -39,7 +59,17 @@ def figure_of_sweep(report: Mapping[str, Any]) -> Figure:
             with_zero=True,
         ),
         [
-            Line([(p["trees"], p["level"]) for p in points], "quiet", label="allowed"),
+            *(
+                [
+                    Line(
+                        [(p["trees"], p["level"]) for p in points],
+                        "quiet",
+                        label=ALLOWED,
+                    )
+                ]
+                if is_bounded
+                else []
+            ),
             Line(
                 [(p["trees"], p["disagreement"]) for p in points],
                 "first",
@@ -62,7 +92,7 @@ def figure_of_sweep(report: Mapping[str, Any]) -> Figure:
     ]
     table = Table(
         (
-            "Allowed",
+            ALLOWED_WORDS[sweep["what"]],
             f"{word.capitalize()} per row",
             "Share",
             "Differ",
@@ -73,10 +103,12 @@ def figure_of_sweep(report: Mapping[str, Any]) -> Figure:
         marked=points.index(own),
     )
     caption = (
-        f"Each dot is one level: the more disagreement is allowed, the fewer {word} "
-        "are evaluated. The dotted line is what was allowed, the dots what was "
-        f"measured on {n_rows:,} held-out rows. The ring is the level in the panel."
+        f"Each dot is one level: the more is allowed, the fewer {word} are evaluated. "
+        f"The height is the share of the {n_rows:,} rows that get another answer than "
+        "from the model. The ring is the level chosen in the panel."
     )
+    if is_bounded:
+        caption += " The dotted line is what was allowed."
     return Figure(
         "sweep", f"Disagreement against {word} evaluated", caption, chart, table
     )
@@ -108,6 +140,8 @@ def slider_of(report: Mapping[str, Any], chart: Chart) -> dict[str, Any]:
                 "disagreement": percent(point["disagreement"]),
                 "differing": differing,
                 "speed_up": times(point["speed_up"]),
+                "extra": _extra(point),
+                "note": "" if point["is_established"] else TOO_FEW,
                 "spoken": f"{level} allowed: {trees} {word} evaluated per row, "
                 f"{differing} answered differently",
                 "x": round(chart.at_x(point["trees"]), 1),
@@ -115,4 +149,24 @@ def slider_of(report: Mapping[str, Any], chart: Chart) -> dict[str, Any]:
             }
         )
     own = next(k for k, point in enumerate(sweep["points"]) if point["is_own"])
-    return {"levels": levels, "own": own, "word": word}
+    return {
+        "levels": levels,
+        "own": own,
+        "word": word,
+        "label": ALLOWED_WORDS[sweep["what"]],
+        "extra": EXTRA_WORDS.get(sweep["what"]),
+    }
+
+
+def _extra(point: Mapping[str, Any]) -> list[str]:
+    """Return one more number about a level, and what it is compared with."""
+    worst = point["worst_class"]
+    if worst is not None:
+        share = percent(worst["n_lost"] / worst["n_full"])
+        return [
+            share,
+            f"“{worst['label']}”: {worst['n_lost']:,} of {worst['n_full']:,}",
+        ]
+    if point["errors_added"] is not None:
+        return [percent(point["errors_added"]), "errors with early exit less without"]
+    return ["–", ""]

@@ -8,7 +8,6 @@ from typing import Any
 from spinney.base.comparison import HEADINGS, HEADINGS_OF_CLASSES, Comparison
 from spinney.base.wording import number, of_rows, percent, ratio, times, whole
 from spinney.calibration.class_changes import ClassChange
-from spinney.calibration.promise import Promise
 from spinney.report.contents import Page, Section, Table, Tile
 from spinney.report.figures_stopping import (
     figure_of_counts,
@@ -18,6 +17,7 @@ from spinney.report.figures_stopping import (
 )
 from spinney.report.figures_sweep import figure_of_sweep, slider_of
 from spinney.report.page_probabilities import section_of_probabilities
+from spinney.report.page_promise import section_of_promise
 from spinney.report.stopping import DROPPED
 
 TITLES = {
@@ -25,6 +25,9 @@ TITLES = {
     "cascade": "Scores stopped early",
     "all trees": "All trees evaluated",
 }
+
+# Classes that a warning names.
+MOST_NAMED = 5
 
 
 def page_of_stopping(report: Mapping[str, Any], facts: list[tuple[str, str]]) -> Page:
@@ -37,15 +40,12 @@ def page_of_stopping(report: Mapping[str, Any], facts: list[tuple[str, str]]) ->
     facts : list of (str, str)
         What the report is about.
     """
-    sections = [
-        Section("promise", "What is promised", promise(report)),
-        _decisions(report),
-    ]
+    sections = [section_of_promise(report)]
     if report["kind"] != "all trees":
-        sections += [_work(report), _levels(report)]
-        sections.append(_classes(report))
-        if report.get("probabilities"):
-            sections.append(section_of_probabilities(report))
+        sections += [_classes(report), _levels(report), _work(report)]
+    sections.append(_decisions(report))
+    if report.get("probabilities"):
+        sections.append(section_of_probabilities(report))
     if report["acceleration"]:
         sections.append(_comparison(report["acceleration"]))
     return Page(
@@ -66,8 +66,17 @@ def _summary(report: Mapping[str, Any]) -> str:
     return (
         f"On {n_rows:,} rows, {number(trees['mean'])} of {n_trees:,} {word} were "
         "evaluated per row on average; the label differs from the model's own for "
-        f"{of_rows(differing['n_disagreements'], n_rows)}."
+        f"{of_rows(differing['n_disagreements'], n_rows)}." + _speed_words(report)
     )
+
+
+def _speed_words(report: Mapping[str, Any]) -> str:
+    """Return how much faster that is than the model's own library."""
+    clock = report["microseconds"]
+    if not clock.get("original"):
+        return ""
+    factor = times(ratio(clock["batch_original"], clock["batch"])).removesuffix(" ×")
+    return f" That is {factor} times as fast as {clock['original']}'s own predict."
 
 
 def _tiles(report: Mapping[str, Any]) -> list[Tile]:
@@ -81,7 +90,7 @@ def _tiles(report: Mapping[str, Any]) -> list[Tile]:
             Tile(
                 f"{number(clock['batch'])} µs",
                 "per row, in a batch",
-                f"measured here on {clock['n_rows']:,} rows",
+                _beside_original(clock, "batch", clock["n_rows"]),
             ),
         ]
         if clock["single"] is not None:
@@ -89,7 +98,7 @@ def _tiles(report: Mapping[str, Any]) -> list[Tile]:
                 Tile(
                     f"{number(clock['single'])} µs",
                     "for a row alone",
-                    f"measured here on {clock['n_single_rows']:,} rows",
+                    _beside_original(clock, "single", clock["n_single_rows"]),
                 )
             )
         if error:
@@ -118,22 +127,8 @@ def _tiles(report: Mapping[str, Any]) -> list[Tile]:
                 else allowed
             ),
         ),
-        Tile(
-            times(ratio(clock["batch_full"], clock["batch"])),
-            "as fast as all trees" if word == "trees" else "as fast as all voters",
-            f"{number(clock['batch'])} µs per row against "
-            f"{number(clock['batch_full'])} µs, in a batch of {clock['n_rows']:,}",
-        ),
     ]
-    if clock["single"] is not None:
-        tiles.append(
-            Tile(
-                times(ratio(clock["single_full"], clock["single"])),
-                "as fast for a row alone",
-                f"{number(clock['single'])} µs against {number(clock['single_full'])} "
-                "µs, one row at a time",
-            )
-        )
+    tiles += _tiles_of_time(clock, word)
     if error:
         tiles.append(
             Tile(
@@ -142,6 +137,37 @@ def _tiles(report: Mapping[str, Any]) -> list[Tile]:
                 f"{percent(error['full'])} with all {word}, against the truth",
             )
         )
+    return tiles
+
+
+def _beside_original(clock: Mapping[str, Any], kind: str, n_rows: int) -> str:
+    """Return how a time of all trees compares with the model's own library."""
+    original = clock.get(f"{kind}_original")
+    if original is None:
+        return f"measured here on {n_rows:,} rows"
+    return (
+        f"{number(original)} µs with {clock['original']}'s own predict: "
+        f"{times(ratio(original, clock[kind]))} as fast"
+    )
+
+
+def _tiles_of_time(clock: Mapping[str, Any], word: str) -> list[Tile]:
+    """Return how fast it is, beside the model's own library and all trees."""
+    kinds = [("batch", f"in a batch of {clock['n_rows']:,}", "")]
+    if clock["single"] is not None:
+        kinds.append(("single", "one row at a time", ", for a row alone"))
+    tiles = []
+    for kind, how, short in kinds:
+        own, full = clock[kind], clock[f"{kind}_full"]
+        original = clock.get(f"{kind}_original")
+        beside = f"{number(full)} µs with all {word} in spinney"
+        factor, whose = times(ratio(full, own)), f"as fast as all {word}{short}"
+        if original is not None:
+            factor = times(ratio(original, own))
+            whose = f"as fast as the original model{short}"
+            name = f"{clock['original']}'s own predict"
+            beside = f"{number(original)} µs with {name}, {beside}"
+        tiles.append(Tile(factor, whose, f"{number(own)} µs per row, {how}; {beside}"))
     return tiles
 
 
@@ -157,50 +183,6 @@ def _allowed(report: Mapping[str, Any]) -> str:
         loss = percent(settings["max_accuracy_loss"])
         words.append(f"{loss} more errors allowed")
     return " and ".join(words)
-
-
-def promise(report: Mapping[str, Any]) -> list[str]:
-    """Return in words what is known about other rows than those seen.
-
-    Parameters
-    ----------
-    report : mapping
-        What `collect` has found.
-    """
-    if report["kind"] == "all trees":
-        return [
-            "Nothing ever differs: all trees are evaluated, and the answers are those "
-            "of the model, on these rows and on all others."
-        ]
-    differing, parts = report["disagreement"], report["promise"]
-    if parts is None:
-        said = [
-            "Nothing is promised: the classifier was fitted to "
-            f"{percent(report['settings']['max_disagreement'])} on some rows, which "
-            "says little about others."
-        ]
-    else:
-        said = [str(Promise.from_dict(parts))]
-        if parts["kind"] in ("expected", "confidence"):
-            said[0] += (
-                " Rows of another kind (drift) invalidate it, and so do rows that the "
-                "model was trained on."
-            )
-    if parts is None or parts["kind"] != "never":
-        said.append(
-            "If the rows of this report played no part in training or fitting, they "
-            f"prove that at most {percent(differing['upper_bound_if_fresh'])} of new "
-            "rows of the same kind differ, with 95 % confidence."
-        )
-    if differing["reference_with_model"]:
-        said.append(
-            "The bound is on the disagreement with the majority vote of all trees, "
-            f"which was {percent(differing['with_reference'])} here. The model itself "
-            "decides in another way, and differs from that vote on "
-            f"{percent(differing['reference_with_model'])} of these rows, however many "
-            "trees are evaluated."
-        )
-    return said
 
 
 def _decisions(report: Mapping[str, Any]) -> Section:
@@ -261,12 +243,12 @@ def _levels(report: Mapping[str, Any]) -> Section:
     if not sweep["points"]:
         return Section("levels", title, [sweep["reason"]])
     words = (
-        f"The same method, fitted anew at other levels on {sweep['n_fitted']:,} of the "
-        f"rows of this report and measured on {sweep['n_measured']:,} others. "
-        "Nothing is proven at these levels."
+        f"All levels are measured on the {sweep['n_measured']:,} rows of this report. "
+        "At this classifier's level it is the classifier itself, with the numbers at "
+        "the top of the page. For every other level the same method is fitted to one "
+        "half of these rows, of which some are kept back to establish the level as the "
+        "classifier's own was, and measured on the other half; and the other way round."
     )
-    if sweep["n_fitted"] + sweep["n_measured"] < report["rows"]["n_rows"]:
-        words += " The rows were drawn from all rows of the report."
     figure = figure_of_sweep(report)
     return Section(
         "levels", title, [words], [figure], slider=slider_of(report, figure.chart)
@@ -285,17 +267,45 @@ def _classes(report: Mapping[str, Any]) -> Section:
         )
         for one in changes
     ]
-    words = "How often each class is predicted for the rows of this report."
-    bound = report["settings"]["max_disagreement"] or 0.0
-    by_class = report["promise"] is not None and report["promise"]["by_class"]
-    lost = any(one.vanishes or one.loses_much(bound) for one in changes)
-    if lost and not by_class:
-        words += (
-            " Rare classes lose much: the bound is on all rows together. "
-            "per_class=True protects them."
-        )
+    words = (
+        "How often each class is predicted for the rows of this report, by the model "
+        "itself and with early exit. Lost are rows that the model puts into the class "
+        "and early exit into another."
+    )
     headings = tuple(heading.capitalize() for heading in HEADINGS_OF_CLASSES)
-    return Section("classes", "Predicted classes", [words], table=Table(headings, rows))
+    return Section(
+        "classes",
+        "Predicted classes, before and after",
+        [words],
+        table=Table(headings, rows),
+        warnings=_warnings_of_classes(report, changes),
+    )
+
+
+def _warnings_of_classes(
+    report: Mapping[str, Any], changes: list[ClassChange]
+) -> list[str]:
+    """Return what has to be said about classes that are lost."""
+    bound = report["settings"]["max_disagreement"] or 0.0
+    gone = [f"“{one.label}”" for one in changes if one.vanishes]
+    fewer = [
+        f"“{one.label}” loses {percent(one.n_lost / one.n_full)} of its rows"
+        for one in changes
+        if one.loses_much(bound) and not one.vanishes
+    ]
+    said = []
+    if gone:
+        said.append(f"never predicted any more: {', '.join(gone[:MOST_NAMED])}")
+    said += fewer[:MOST_NAMED]
+    if not said:
+        return []
+    words = f"Classes are lost to early exit: {'; '.join(said)}."
+    if report["promise"] is None or not report["promise"]["by_class"]:
+        words += (
+            " The bound is on all rows together, and a rare class is few of them. A "
+            "bound for each class protects it: per_class=True."
+        )
+    return [words]
 
 
 def _comparison(acceleration: Mapping[str, Any]) -> Section:

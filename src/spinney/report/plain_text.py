@@ -28,6 +28,7 @@ def markdown_of(page: Page) -> str:
     parts.append(_markdown_table(heads, tiles, raw_first=True))
     for section in page.sections:
         parts.append(f"## {_escaped(section.title)}")
+        parts += [f"**Warning:** {_escaped(words)}" for words in section.warnings]
         parts += [_escaped(words) for words in section.paragraphs]
         for figure in section.figures:
             parts += [
@@ -100,6 +101,7 @@ def text_of_page(page: Page) -> str:
             continue
         title = section.title
         parts.append(f"{title}\n{'-' * len(title)}")
+        parts += [_filled(f"Warning: {words}") for words in section.warnings]
         parts += [_filled(words) for words in section.paragraphs]
         parts += [_text_table(table) for table in tables]
     names = max(len(name) for name, _ in page.facts)

@@ -18,7 +18,7 @@ from spinney.report.classifiers import (
 )
 from spinney.report.histograms import of_counts, of_numbers
 from spinney.report.probabilities import collect_probabilities
-from spinney.report.sweep import sweep_levels
+from spinney.report.sweep import Answers, sweep_levels
 from spinney.report.timing import measure_times
 
 # Confidence of what the given rows would prove.
@@ -87,6 +87,8 @@ def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
             "upper_bound_if_fresh": clopper_pearson_upper(
                 differing, n_rows, CONFIDENCE
             ),
+            # How likely that many are by chance, if the bound holds with equality.
+            "chance_of_so_many": _chance(differing, n_rows, promise),
         },
         "error": None
         if y is None
@@ -102,9 +104,18 @@ def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
         ],
         "distribution": distribution,
         "stopping": _stopping(classifier, distribution["border"]),
-        "sweep": sweep_levels(classifier, X),
+        "sweep": sweep_levels(classifier, X, Answers(labels, n_evaluated, own, y)),
         "acceleration": None if acceleration is None else acceleration.to_dict(),
     }
+
+
+def _chance(n_differing: int, n_rows: int, promise: Any) -> float | None:
+    """Return the probability of at least so many events if the bound is the truth."""
+    if promise is None or not promise.max_disagreement or promise.by_class:
+        return None
+    from scipy.stats import binom
+
+    return float(binom.sf(n_differing - 1, n_rows, promise.max_disagreement))
 
 
 def _enough_for(n_evaluated: NDArray[np.int32], share: float) -> int:

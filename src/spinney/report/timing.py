@@ -9,16 +9,20 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from spinney.acceleration.timing import Timer, rows_for_predictor, run_in_turn
+from spinney.base.estimator import unwrapped
+from spinney.forest import Forest
 
 BATCH_ROWS = 4096
 SINGLE_ROWS = 200
+# Rows that the original model predicts one at a time; most take a millisecond and more.
+ORIGINAL_ROWS = 10
 # Samples in turn, of which the shortest counts, end after this many seconds.
 SECONDS = 0.4
 MOST_SAMPLES = 15
 
 
 def measure_times(classifier: Any, X: Any) -> dict[str, Any]:
-    """Return microseconds per row, stopping early and with all trees.
+    """Return microseconds per row: with early exit, all trees, and the original model.
 
     Parameters
     ----------
@@ -31,7 +35,9 @@ def measure_times(classifier: Any, X: Any) -> dict[str, Any]:
     -------
     times : dict
         ``batch`` and ``batch_full`` for many rows in one call, ``single`` and
-        ``single_full`` for one row at a time; None for what cannot be compared.
+        ``single_full`` for one row at a time; ``batch_original`` and
+        ``single_original`` for the own `predict` of the model, called ``original``, if
+        it is at hand. None for what cannot be compared.
     """
     n_rows = min(BATCH_ROWS, _num_samples(X))
     rows = _safe_indexing(X, np.arange(n_rows))
@@ -46,6 +52,7 @@ def measure_times(classifier: Any, X: Any) -> dict[str, Any]:
         "n_single_rows": 0,
         "single": None,
         "single_full": None,
+        **_times_of_original(classifier, rows, n_rows),
     }
     if classifier.forest_ is None:
         return times
@@ -63,7 +70,36 @@ def measure_times(classifier: Any, X: Any) -> dict[str, Any]:
     }
 
 
-def _microseconds(*timers: Timer) -> list[float]:
+def _times_of_original(classifier: Any, rows: Any, n_rows: int) -> dict[str, Any]:
+    """Return how long the own `predict` of the model takes, if it is at hand.
+
+    It is not where a model was read from a file, or a classifier was.
+    """
+    nothing = {"original": None, "batch_original": None, "single_original": None}
+    model = getattr(classifier, "estimator_", None)
+    if model is None or classifier.forest_ is None:
+        return nothing
+    model = unwrapped(model)
+    if isinstance(model, Forest) or not callable(getattr(model, "predict", None)):
+        return nothing
+    few = [_safe_indexing(rows, [k]) for k in range(min(n_rows, ORIGINAL_ROWS))]
+    # A library may refuse rows that spinney takes, in any way.
+    try:
+        batch, single = _microseconds(
+            Timer(model.predict, [rows], n_calls=1),
+            Timer(model.predict, few, n_calls=len(few)),
+            min_samples=2,
+        )
+    except Exception:
+        return nothing
+    return {
+        "original": type(model).__name__,
+        "batch_original": batch / n_rows,
+        "single_original": single,
+    }
+
+
+def _microseconds(*timers: Timer, min_samples: int = 3) -> list[float]:
     """Return the shortest of several times of each call, taken in turn."""
-    run_in_turn(timers, SECONDS, max_samples=MOST_SAMPLES)
+    run_in_turn(timers, SECONDS, min_samples=min_samples, max_samples=MOST_SAMPLES)
     return [1e6 * one.shortest for one in timers]

@@ -9,6 +9,8 @@
   const slider = document.getElementById("level");
   const mark = document.getElementById("sweep-mark");
   const own = document.getElementById("level-own");
+  const note = document.getElementById("level-note");
+  const extra = document.getElementById("level-extra");
   const parts = ["trees", "share", "disagreement", "differing", "speed_up"];
 
   function tied(text) {
@@ -23,6 +25,12 @@
     }
     slider.setAttribute("aria-valuetext", level.spoken);
     own.hidden = !level.own;
+    note.textContent = level.note;
+    note.hidden = !level.note;
+    if (extra) {
+      extra.textContent = tied(level.extra[0]);
+      document.getElementById("level-extra-detail").textContent = tied(level.extra[1]);
+    }
     mark.setAttribute("cx", level.x);
     mark.setAttribute("cy", level.y);
   }

@@ -1,0 +1,149 @@
+"""The part of a page that says what is promised, how surely, and what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spinney.base.wording import number, percent, ratio
+from spinney.calibration.promise import Promise
+from spinney.report.contents import Section, Table
+
+# Below this probability, rows that differ more often than allowed are no bad luck.
+UNLIKELY = 0.01
+MOST_CLASSES = 20
+HOW_SURELY = {
+    "never": "always",
+    "each row": "for every row, over the random order of the trees",
+    "expected": "on average over new rows of the same kind",
+    "votes": "on average over votes as they were given",
+    "out of bag": "an estimate from the training rows",
+}
+
+
+def section_of_promise(report: Mapping[str, Any]) -> Section:
+    """Return what is known about other rows than those seen.
+
+    Parameters
+    ----------
+    report : mapping
+        What `collect` has found.
+    """
+    title = "What is promised"
+    if report["kind"] == "all trees":
+        words = (
+            "Nothing ever differs: all trees are evaluated, and the answers are those "
+            "of the model, on these rows and on all others."
+        )
+        return Section("promise", title, [words, *_threshold(report)])
+    parts, differing = report["promise"], report["disagreement"]
+    if parts is None:
+        said = [
+            "Nothing is promised: the classifier was fitted to "
+            f"{percent(report['settings']['max_disagreement'])} on some rows, which "
+            "says little about others."
+        ]
+    else:
+        said = [str(Promise.from_dict(parts))]
+        if parts["kind"] in ("expected", "confidence"):
+            said[0] += (
+                " Rows of another kind (drift) invalidate it, and so do rows that the "
+                "model was trained on."
+            )
+    said += _threshold(report)
+    if parts is None or parts["kind"] != "never":
+        said.append(
+            "If the rows of this report played no part in training or fitting, they "
+            f"prove that at most {percent(differing['upper_bound_if_fresh'])} of new "
+            "rows of the same kind differ, with 95 % confidence."
+        )
+    if differing["reference_with_model"]:
+        said.append(
+            "The bound is on the disagreement with the majority vote of all trees, "
+            f"which was {percent(differing['with_reference'])} here. The model itself "
+            "decides in another way, and differs from that vote on "
+            f"{percent(differing['reference_with_model'])} of these rows, however many "
+            "trees are evaluated."
+        )
+    table = None
+    if parts is not None:
+        table = Table(
+            ("What is bounded", "Bound", "On these rows", "Holds"), _bounds(report)
+        )
+    return Section(
+        "promise", title, said, table=table, warnings=_warnings(report, table)
+    )
+
+
+def _threshold(report: Mapping[str, Any]) -> list[str]:
+    """Return a sentence about a decision threshold, if there is one."""
+    threshold = report["settings"]["decision_threshold"]
+    if threshold is None:
+        return []
+    second = report["model"]["classes"][-1]
+    return [
+        f"Decisions are those at the threshold {number(threshold)}: “{second}” is "
+        "predicted where the model gives it at least this probability. All numbers of "
+        "this page are about these decisions."
+    ]
+
+
+def _bounds(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Return each bound, what was measured here, and how surely it holds."""
+    parts, differing = report["promise"], report["disagreement"]
+    how = HOW_SURELY.get(parts["kind"], "")
+    if parts["kind"] == "confidence":
+        how = f"with {percent(parts['confidence'])} confidence"
+    rows: list[tuple[str, ...]] = []
+    lost = {str(one["label"]): one for one in report["classes"]}
+    for one in parts["by_class"][:MOST_CLASSES]:
+        seen = lost.get(str(one["label"]))
+        measured = None if seen is None else ratio(seen["n_lost"], seen["n_full"])
+        rows.append(
+            (
+                f"Other answers, of rows that the model calls “{one['label']}”",
+                percent(one["max_disagreement"]),
+                percent(measured),
+                how,
+            )
+        )
+    is_never = parts["kind"] == "never"
+    if not parts["by_class"] and (parts["max_disagreement"] is not None or is_never):
+        bound = 0.0 if is_never else parts["max_disagreement"]
+        measured = (
+            differing["with_reference"]
+            if differing["reference_with_model"]
+            else differing["share"]
+        )
+        rows.append(
+            ("Other answers, of all rows", percent(bound), percent(measured), how)
+        )
+    if parts["accuracy"] is not None:
+        error = report["error"]
+        added = None if error is None else error["early"] - error["full"]
+        bound = parts["accuracy"]["max_accuracy_loss"]
+        rows.append(
+            ("Additional errors, of all rows", percent(bound), percent(added), how)
+        )
+    return rows
+
+
+def _warnings(report: Mapping[str, Any], table: Table | None) -> list[str]:
+    """Return what has to be said if these rows differ more often than allowed."""
+    chance, parts = report["disagreement"].get("chance_of_so_many"), report["promise"]
+    differing = report["disagreement"]
+    if table is None or chance is None or parts["kind"] == "never":
+        return []
+    if (
+        differing["reference_with_model"]
+        or differing["share"] <= parts["max_disagreement"]
+    ):
+        return []
+    if chance >= UNLIKELY:
+        return []
+    return [
+        f"{percent(differing['share'])} of these rows differ, more than the "
+        f"{percent(parts['max_disagreement'])} that is allowed on new rows, and chance "
+        f"alone would show so many with a probability of {percent(chance)} at most. "
+        "These rows may be of another kind than those the classifier was fitted to."
+    ]
