@@ -397,8 +397,8 @@ def test_rows_of_another_width_are_refused(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_labels_are_checked(kind):
     classifier, _, X, y = fitted(kind)
+    unknown = np.array([77], dtype=y.dtype)  # or the text of it
     with pytest.raises(ValueError, match="does not know"):
-        unknown = np.array([77], dtype=y.dtype)  # or the text of it
         make_report(classifier, X, np.where(np.arange(len(y)) == 3, unknown, y))
     with pytest.raises(ValueError, match="one label for each"):
         make_report(classifier, X, y[:-1])
