@@ -289,6 +289,8 @@ def accelerate(
     if chosen is not None:
         chosen = selection.promised(chosen, must_be_faster)
     classifier = selection.result(chosen)
+    if decision_threshold is not None:
+        classifier.set_params(decision_threshold=float(decision_threshold))
     if chosen is not None:
         classifier.fit_probabilities(X)
     show(1.0)
