@@ -278,6 +278,16 @@ def test_a_column_is_no_frame(column):
     assert as_known_frame(column) is column
 
 
+def test_a_table_that_nobody_knows_is_read_as_an_array():
+    class Table:
+        columns = ("a", "b")
+
+        def __array__(self, dtype=None, copy=None):
+            return np.array([[1.0, 2.0], [3.0, 4.0]], dtype=dtype)
+
+    assert as_rows(Table(), 2, F64).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
 def test_what_speaks_arrow_needs_a_library_that_does(monkeypatch):
     from spinney.forest import frames
 

@@ -442,7 +442,8 @@ def as_known_frame(X: Any) -> Any:
     if isinstance(known, nw.DataFrame):
         native = known.to_native()
         return native if is_frame(native) else known.to_arrow()
-    return _from_arrow(X)
+    speaks_arrow = any(hasattr(kind, mark) for mark in _MARKS[2:])
+    return _from_arrow(X) if speaks_arrow else X
 
 
 def _from_arrow(X: Any) -> Any:
