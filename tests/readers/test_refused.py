@@ -12,6 +12,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
     AdaBoostClassifier,
     AdaBoostRegressor,
+    BaggingClassifier,
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
@@ -56,6 +57,11 @@ def ada_boost_of_others():
     yield AdaBoostClassifier(LogisticRegression(), n_estimators=2).fit(X, TWO)
 
 
+def bagging_of_others():
+    yield BaggingClassifier(RandomForestClassifier(2), n_estimators=2).fit(X, Y)
+    yield BaggingClassifier(LogisticRegression(), n_estimators=2).fit(X, TWO)
+
+
 def of_models():
     yield VotingClassifier([("a", TREE)]).fit(X, Y)
     yield StackingClassifier([("a", TREE)], cv=2).fit(X, Y)
@@ -93,6 +99,25 @@ def linear_trees():
     ).fit(X, TWO)
 
 
+def objectives_of_lightgbm():
+    lightgbm = pytest.importorskip("lightgbm")
+    small = {"n_estimators": 2, "verbose": -1, "n_jobs": 1}
+
+    def squares(y, raw):
+        return raw - y, np.ones_like(raw)
+
+    yield lightgbm.LGBMRegressor(objective="cross_entropy_lambda", **small).fit(X, TWO)
+    yield lightgbm.LGBMRegressor(reg_sqrt=True, **small).fit(X, X[:, 1])
+    yield lightgbm.LGBMClassifier(objective=squares, **small).fit(X, TWO)
+
+
+def stopping_lightgbm():
+    lightgbm = pytest.importorskip("lightgbm")
+    yield lightgbm.LGBMClassifier(
+        n_estimators=2, pred_early_stop=True, verbose=-1, n_jobs=1
+    ).fit(X, TWO)
+
+
 def ordered_categories():
     lightgbm = pytest.importorskip("lightgbm")
     frame = category_frame(["x", "y"])
@@ -103,6 +128,16 @@ def ordered_categories():
 def linear_booster():
     xgboost = pytest.importorskip("xgboost")
     yield xgboost.XGBClassifier(n_estimators=2, booster="gblinear").fit(X, TWO)
+
+
+def objectives_of_xgboost():
+    xgboost = pytest.importorskip("xgboost")
+    for kind, objective in (
+        (xgboost.XGBClassifier, "binary:hinge"),
+        (xgboost.XGBRegressor, "binary:logistic"),
+        (xgboost.XGBRegressor, "reg:logistic"),
+    ):
+        yield kind(n_estimators=2, objective=objective, n_jobs=1).fit(X, TWO)
 
 
 def labels_of_xgboost():
@@ -133,6 +168,21 @@ def texts_and_embeddings_of_catboost():
     yield small_catboost(embedding_features=["b"]).fit(frame, TWO)
 
 
+def losses_of_catboost():
+    labels = np.column_stack([TWO, Y == 2]).astype(int)
+    for loss in ("MultiLogloss", "MultiCrossEntropy"):
+        yield small_catboost(loss_function=loss).fit(X, labels)
+    yield small_catboost("CatBoostRegressor", loss_function="RMSEWithUncertainty").fit(
+        X, X[:, 1]
+    )
+
+
+def scaled_catboost():
+    model = small_catboost("CatBoostRegressor").fit(X, X[:, 1])
+    model.set_scale_and_bias(2.0, 1.0)
+    yield model
+
+
 def several_target_borders_of_catboost():
     frame = category_frame(["x", "y", "z"]).astype({"b": str})
     model = small_catboost(
@@ -160,6 +210,7 @@ MAKERS = {
         ada_boost
     ),
     "AdaBoost of other things than trees": ada_boost_of_others,
+    "bagging of other things than single trees": bagging_of_others,
     "voting and stacking of models, by `read_model` and with rows": of_models,
     "a random trees embedding": embedding,
     "a calibrated model with one curve per fold, by `read_model` and with rows": (
@@ -173,13 +224,23 @@ MAKERS = {
         histogram_categories
     ),
     "LightGBM's linear trees": linear_trees,
+    "LightGBM's `cross_entropy_lambda` and `reg_sqrt`, and an `LGBMClassifier` with an "
+    "objective of your own": objectives_of_lightgbm,
+    "LightGBM estimators with `pred_early_stop`": stopping_lightgbm,
     "LightGBM on ordered category columns beside others": ordered_categories,
     "XGBoost's linear booster": linear_booster,
+    "XGBoost's `binary:hinge`, and regressors that predict probabilities": (
+        objectives_of_xgboost
+    ),
     "XGBoost with several labels at once, by `read_model`, in a file and with rows": (
         labels_of_xgboost
     ),
     "XGBoost on categories with letters beyond ASCII": names_beyond_ascii,
     "CatBoost's text and embedding features": texts_and_embeddings_of_catboost,
+    "CatBoost's `MultiLogloss`, `MultiCrossEntropy` and `RMSEWithUncertainty`": (
+        losses_of_catboost
+    ),
+    "CatBoost with a scale (`set_scale_and_bias`)": scaled_catboost,
     "CatBoost with several `TargetBorderCount` for one kind of statistic": (
         several_target_borders_of_catboost
     ),
