@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -593,3 +594,18 @@ def test_a_damaged_document_is_refused(name, document):
     DAMAGES[name](damaged)
     with pytest.raises(UnsupportedModelError):
         read_catboost_document(damaged)
+
+
+def test_a_model_of_the_oldest_version_answers_as_it_did():
+    stored = (
+        Path(__file__).parents[1] / "models" / "catboost" / "categories-v1.2.7.json"
+    )
+    forest = read_model(stored)
+    with np.load(stored.with_suffix(".npz")) as found:
+        answers = dict(found)
+    rows = np.empty((len(answers["raw"]), 3), dtype=object)
+    rows[:, [0, 2]], rows[:, 1] = answers["texts"], answers["numbers"]
+    np.testing.assert_array_equal(forest.decision_function(rows), answers["raw"])
+    np.testing.assert_allclose(forest.predict_proba(rows), answers["probabilities"])
+    # JSON keeps the type of the labels, and CatBoost calls these True and False.
+    assert (forest.predict(rows).astype(str) == answers["labels"]).all()

@@ -1,6 +1,7 @@
 """Make the stored CatBoost models beside this file, with what CatBoost says of them.
 
-Run ``python tests/models/catboost/make.py`` to make them again. Each model is a JSON
+Run ``python tests/models/catboost/make.py`` to make them again; with version 1.2.7, the
+oldest that docs/models.md names, it makes the model on texts. Each model is a JSON
 export, ``<name>.json``; ``<name>.npz`` holds rows (values on, just above and just below
 borders, NaN, infinities) and the answers of the CatBoost version that wrote it.
 """
@@ -59,8 +60,41 @@ def store(name, model, seed):
     )
 
 
+def store_categories(name, settings):
+    """Train on columns of texts, and store the export and the answers to others."""
+    from catboost import CatBoostClassifier, Pool
+
+    rng = np.random.default_rng(0)
+    jobs = np.array(["smith", "cook", "", "日本", "ü", "nurse", "7"], dtype=object)
+    X = np.empty((300, 3), dtype=object)
+    X[:, 0] = jobs[rng.integers(0, 7, 300)]
+    X[:, 1] = rng.normal(size=300).round(2)
+    X[:, 2] = rng.integers(0, 3, 300).astype(str)
+    y = (np.isin(X[:, 0], ["cook", "7"])) ^ (X[:, 2] == "1") ^ (X[:, 1] > 0.5)
+    rows = Pool(X, y, cat_features=[0, 2])
+    model = CatBoostClassifier(border_count=8, **settings).fit(rows)
+    path = FOLDER / f"{name}.json"
+    model.save_model(str(path), format="json", pool=rows)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    info = document["model_info"]
+    document["model_info"] = {key: info[key] for key in KEPT if key in info}
+    path.write_text(json.dumps(document) + "\n", encoding="utf-8")
+    others = X[:100].copy()
+    others[::7, 0] = "unseen"
+    others[::5, 1] = np.nan
+    np.savez_compressed(
+        FOLDER / f"{name}.npz",
+        texts=others[:, [0, 2]].astype(str),
+        numbers=others[:, 1].astype(np.float64),
+        raw=model.predict(others, prediction_type="RawFormulaVal"),
+        probabilities=model.predict_proba(others),
+        labels=model.predict(others).astype(str),
+    )
+
+
 def main():
-    """Train and store both models."""
+    """Train and store the models."""
+    import catboost
     from catboost import CatBoostClassifier
 
     settings = {
@@ -71,6 +105,9 @@ def main():
         "verbose": False,
         "allow_writing_files": False,
     }
+    if catboost.__version__ == "1.2.7":
+        store_categories("categories-v1.2.7", settings)
+        return
     X, y = training_rows(0)
     names = np.array(["low", "middle", "high"])
     several = CatBoostClassifier(nan_mode="Max", border_count=8, **settings)
