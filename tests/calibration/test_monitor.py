@@ -238,7 +238,7 @@ def test_prometheus_reads_the_status():
 # ------------------------------------------------------------------ bad input
 
 
-@pytest.mark.parametrize("share", [0.0, 1.5, -0.1, math.nan, "all"])
+@pytest.mark.parametrize("share", [0.0, 1.5, -0.1, math.nan, "all", True])
 def test_a_share_out_of_range_is_named(share):
     with pytest.raises(InvalidArgumentError, match="share must be above 0"):
         spinney.Monitor(Fixed(), share=share)
@@ -252,6 +252,10 @@ def test_what_cannot_be_watched_is_named():
         monitor.merge(spinney.Monitor(Fixed(0.5)))
     with pytest.raises(InvalidArgumentError, match="lacks n_checked"):
         monitor.merge({"max_disagreement": 0.01, "n_seen": 1, "n_disagreements": 0})
+    with pytest.raises(InvalidArgumentError, match="with itself"):
+        monitor.merge(monitor)
+    with pytest.raises(InvalidArgumentError, match="got NoneType"):
+        monitor.merge(None)
     status = monitor.status()
     for forged in ({"n_checked": 5}, {"n_disagreements": 1}, {"n_seen": -1}):
         with pytest.raises(InvalidArgumentError, match="number of rows"):

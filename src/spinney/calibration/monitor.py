@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,11 @@ class Monitor:
                 )
                 raise InvalidArgumentError(msg)
         check_is_fitted(classifier)
-        if not isinstance(share, (int, float)) or not 0.0 < share <= 1.0:
+        if (
+            not isinstance(share, Real)
+            or isinstance(share, bool)
+            or not 0.0 < share <= 1.0
+        ):
             msg = (
                 f"share must be above 0 and at most 1, got {share!r}. It is the share "
                 "of the live rows to check: write 0.01 for one in a hundred."
@@ -289,7 +294,19 @@ class Monitor:
             With the counts of both, and an alarm if these together raise one. The alarm
             of the other one is not taken over, see Notes of the class.
         """
+        if other is self:
+            msg = (
+                "A monitor cannot be merged with itself: its rows would count twice. "
+                "Merge another monitor of the same classifier."
+            )
+            raise InvalidArgumentError(msg)
         status = other.status() if isinstance(other, Monitor) else other
+        if not isinstance(status, Mapping):
+            msg = (
+                "other must be a Monitor or what its status() returns, got "
+                f"{type(other).__name__}."
+            )
+            raise InvalidArgumentError(msg)
         bound = status.get("max_disagreement")
         if bound != self.max_disagreement:
             msg = (
@@ -317,8 +334,16 @@ class Monitor:
 
     def _counts_of_classes(self, given: Any) -> dict[Any, tuple[int, int]]:
         """Return the counts of classes in the status of another monitor, or raise."""
-        others = {} if given is None else {one["label"]: one for one in given}
-        bounds = {label: one["max_disagreement"] for label, one in others.items()}
+        try:
+            others = {} if given is None else {one["label"]: one for one in given}
+            bounds = {label: one["max_disagreement"] for label, one in others.items()}
+        except (KeyError, TypeError) as error:
+            msg = (
+                "The status of a monitor has label, max_disagreement, n_checked and "
+                f"n_disagreements of each class, got by_class={given!r}. Pass what "
+                "status() returns."
+            )
+            raise InvalidArgumentError(msg) from error
         if bounds != self._bounds:
             msg = (
                 f"The other monitor watches the bounds {bounds!r} for classes, and "
