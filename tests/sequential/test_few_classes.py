@@ -59,9 +59,9 @@ def test_votes_are_forgotten_and_drawn_again_one_by_one():
     assert np.array_equal(redrawn(lattice, masses, 0.0), masses)
 
 
-@pytest.mark.parametrize("n_classes", [3, 4])
+@pytest.mark.parametrize("n_classes", [3, 4, 5])
 def test_certain_answers_are_those_that_no_rest_of_the_votes_changes(n_classes):
-    n_voters = 7
+    n_voters = 7 if n_classes < 5 else 5
     lattice = VoteLattice(n_voters, n_classes)
     for n_votes in range(1, n_voters):
         found = certain_answers(lattice, n_votes)
@@ -153,4 +153,6 @@ def test_for_few_classes_and_not_too_many_voters():
     assert are_few(101, 4)
     assert not are_few(201, 4)
     assert not are_few(11, 2)
-    assert not are_few(11, 5)
+    assert are_few(11, 5)
+    assert not are_few(101, 5)
+    assert not are_few(3, 16)

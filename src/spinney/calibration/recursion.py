@@ -338,19 +338,18 @@ def threshold_solver(
     return best_at
 
 
-def optimal_margins(
+def margin_solver(
     margins: Iterable[ArrayLike],
     disagrees: Iterable[ArrayLike],
     n_paths: int,
     costs: ArrayLike,
-    max_disagreement: float,
     *,
     n_bins: int = 64,
-) -> Cuts:
-    """Return margins above which to stop with the class in front.
+) -> Callable[[float], Numbers]:
+    """Return what finds margins above which to stop with the class in front.
 
-    Like `optimal_thresholds`, for several classes: at each check the class in front is
-    the answer if it leads by more than `upper`. Whether that is the answer of the full
+    Like `threshold_solver`, for several classes: at each check the class in front is
+    the answer if it leads by more than a margin. Whether that is the answer of the full
     ensemble may change from check to check.
 
     Parameters
@@ -361,19 +360,24 @@ def optimal_margins(
         Whether the class in front is not the one that the full ensemble chooses.
     n_paths : int
         Number of paths.
-    costs, max_disagreement, n_bins
+    costs, n_bins
         As in `optimal_thresholds`.
 
     Returns
     -------
-    thresholds : Cuts
-        The margins as `upper`; `lower` is ``-inf``.
+    best_at : callable
+        Takes `max_disagreement` and returns the margins, of shape (n_checks,); ``inf``
+        where no path stops.
     """
     prices = _checked_costs(costs, n_paths, n_bins)
-    bound = check_max_disagreement(max_disagreement)
     n_checks = len(prices) - 1
     paths, borders = bin_paths(margins, disagrees, n_paths, n_checks, n_bins)
-    return _thresholds(solve(paths, prices, bound, "positive"), borders)
+
+    def best_at(max_disagreement: float) -> Numbers:
+        bound = check_max_disagreement(max_disagreement)
+        return _thresholds(solve(paths, prices, bound, "positive"), borders).upper
+
+    return best_at
 
 
 def follow_thresholds(

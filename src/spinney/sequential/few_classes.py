@@ -1,4 +1,4 @@
-"""Hard votes of three or four classes: the rule that knows the votes of all of them.
+"""Hard votes of a few classes: the rule that knows the votes of all of them.
 
 The exact theory of `full_counts` finds the best rule for the full counts that it is
 given. Those of some thousand calibration rows are a handful among all that there can
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.calibration.fitted_rule import FittedRule
-from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.exit_rule import MOST_CLASSES, ExitRule
 from spinney.sequential.full_counts import (
     CountProblem,
     CountRule,
@@ -24,7 +24,6 @@ from spinney.sequential.full_counts import (
 )
 from spinney.sequential.problems import Points, Problem
 
-MOST_CLASSES = 4
 # States up to which a rule for a bound takes about as long as by the two in front.
 MOST_STATES = 5_000_000
 # Part of the votes that is drawn again, and the votes that each class has beside its
@@ -49,7 +48,7 @@ def are_few(n_voters: int, n_classes: int) -> bool:
 
 
 class HardVotesOfFew(Problem):
-    """Majority votes of three or four classes: the votes of all of them decide.
+    """Majority votes of a few classes: the votes of all of them decide.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from spinney.calibration.fitted_rule import FittedRule
 from spinney.runtime.exit_rule import ExitRule
 from spinney.sequential.optimal import find_strategy
-from spinney.sequential.several_classes import lead_strategy, margin_strategy
+from spinney.sequential.several_classes import lead_solver, margin_solver
 from spinney.sequential.soft import soft_solver
 from spinney.sequential.strategy import StoppingStrategy
 
@@ -53,6 +53,20 @@ class Problem(ABC):
         self.n_voters = len(order)
         self.min_votes = min_votes
         self.steps = some_steps(self.n_voters, min_votes)
+        # Walking through the rows takes longest, and several levels share it.
+        self._solver_of: tuple[Any, Callable[[float], FittedRule]] | None = None
+
+    def _solver(
+        self,
+        make: Callable[[], Callable[[float], FittedRule]],
+        points: Points,
+        rough: bool,
+    ) -> Callable[[float], FittedRule]:
+        """Return the solver for exit points, the last one if it was for the same."""
+        known = (points.tobytes(), rough)
+        if self._solver_of is None or self._solver_of[0] != known:
+            self._solver_of = (known, make())
+        return self._solver_of[1]
 
     @abstractmethod
     def solve(
@@ -220,14 +234,17 @@ class HardVotesOfSeveral(Problem):
         rough: bool = False,
     ) -> FittedRule:
         """Return the best rule that keeps the disagreement below a level."""
-        return lead_strategy(
-            self.counts,
-            level,
-            exit_points=points,
-            order=self.order,
-            n_orders=_orders_for(self.counts, rough),
-            random_state=rng.randint(2**31),
-        )
+        return self._solver(
+            lambda: lead_solver(
+                self.counts,
+                exit_points=points,
+                order=self.order,
+                n_orders=_orders_for(self.counts, rough),
+                random_state=rng.randint(2**31),
+            ),
+            points,
+            rough,
+        )(level)
 
 
 class SoftVotesOfTwo(Problem):
@@ -265,8 +282,6 @@ class SoftVotesOfTwo(Problem):
         self.start = start
         self.beta = beta - start
         self.score_range = score_range
-        # Walking through the rows takes longest, and several levels share it.
-        self._solver_of: tuple[Any, Callable[[float], FittedRule]] | None = None
 
     def solve(
         self,
@@ -276,9 +291,8 @@ class SoftVotesOfTwo(Problem):
         rough: bool = False,
     ) -> FittedRule:
         """Return the best rule that keeps the disagreement below a level."""
-        key = (points.tobytes(), rough)
-        if self._solver_of is None or self._solver_of[0] != key:
-            solver = soft_solver(
+        return self._solver(
+            lambda: soft_solver(
                 self.scores,
                 exit_points=points,
                 beta=self.beta,
@@ -288,9 +302,10 @@ class SoftVotesOfTwo(Problem):
                 start=self.start,
                 n_orders=_orders_for(self.scores, rough),
                 random_state=rng.randint(2**31),
-            )
-            self._solver_of = (key, solver)
-        return self._solver_of[1](level)
+            ),
+            points,
+            rough,
+        )(level)
 
 
 class SoftVotesOfSeveral(Problem):
@@ -329,16 +344,19 @@ class SoftVotesOfSeveral(Problem):
         rough: bool = False,
     ) -> FittedRule:
         """Return the best rule that keeps the disagreement below a level."""
-        return margin_strategy(
-            self.scores,
-            level,
-            exit_points=points,
-            winners=self.winners,
-            score_range=self.score_range,
-            order=self.order,
-            n_orders=_orders_for(self.scores, rough),
-            random_state=rng.randint(2**31),
-        )
+        return self._solver(
+            lambda: margin_solver(
+                self.scores,
+                exit_points=points,
+                winners=self.winners,
+                score_range=self.score_range,
+                order=self.order,
+                n_orders=_orders_for(self.scores, rough),
+                random_state=rng.randint(2**31),
+            ),
+            points,
+            rough,
+        )(level)
 
 
 def _orders_for(rows: NDArray[Any], rough: bool) -> int:

@@ -1,17 +1,14 @@
 """Early stopping for any number of classes, voters in random order.
 
-With many classes there are too many states for the exact theory, in `full_counts`,
-and few rows tell nothing about most of them. The rules
-here look at the two classes in front only: at the votes of the leader and of the
-runner-up, or, where scores are added up, at the margin between the two. Every
-calibration row is walked through in many random orders, and the backward recursion of
-`spinney.calibration.recursion` finds the rule with the fewest votes on these paths.
-What it then does is measured in fresh orders, on the full counts or sums of every row,
-and the rule is made stricter until the bound holds there.
+With many classes there are too many states for the exact theory, in `full_counts`. The
+rules here look at the two classes in front only: at the votes of the leader and of the
+runner-up, or, where scores are added up, at the margin between the two, see
+`moved_margins`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,35 +19,28 @@ from spinney.calibration.bounds import check_max_disagreement
 from spinney.calibration.fitted_rule import FittedRule
 from spinney.errors import InvalidArgumentError
 from spinney.runtime.exit_rule import ExitRule, check_exit_points
+from spinney.sequential.moved_margins import MovedMargins, Walk
 from spinney.sequential.soft import (
-    N_BINS,
     check_n_orders,
     check_score_range,
     check_scores,
-    least_shift,
     natural_order,
     random_word,
     rounding_room,
-    smoothed,
     target_below,
 )
 
-# Up to here there are paths enough for a limit of its own for every number of votes.
-FEW_VOTERS = 32
-MAX_ROUNDS = 8
 
-
-def lead_strategy(
+def lead_solver(
     counts: ArrayLike,
-    max_disagreement: float,
     *,
     exit_points: ArrayLike | None = None,
     min_votes: int = 1,
     order: ArrayLike | None = None,
     n_orders: int | None = None,
     random_state: Any = None,
-) -> FittedRule:
-    """Return the rule with the fewest votes for a vote among several classes.
+) -> Callable[[float], FittedRule]:
+    """Return what finds rules with few votes for a vote among several classes.
 
     At each exit point the class in front wins if the next one has few enough votes,
     how many depends on the votes of the class in front.
@@ -60,17 +50,15 @@ def lead_strategy(
     counts : array-like of shape (n_rows, n_classes)
         Votes for each class in the full vote on the calibration rows, at least two
         classes; the same number of voters in every row. For two classes
-        `spinney.optimal_strategy` has an exact theory.
-    max_disagreement : float
-        Largest allowed mean disagreement with the full vote, in ``[0, 1)``. With 0 a
-        vote stops only if the rest cannot change the result.
+        `spinney.optimal_strategy` has an exact theory, and for few classes or voters
+        `spinney.sequential.few_classes`.
     exit_points : array-like of int, optional
         Numbers of votes after which a row may leave, increasing, below the number of
         voters; None for all.
     min_votes : int, default=1
         Votes to be cast in any case; exit points before that are left out.
     order : array-like of shape (n_voters,), optional
-        The order that the rule is for, drawn at random; None for the natural one.
+        The order that the rules are for, drawn at random; None for the natural one.
     n_orders : int, optional
         Random orders in which each calibration row is walked through; None for 50, or
         more if there are few rows.
@@ -79,9 +67,11 @@ def lead_strategy(
 
     Returns
     -------
-    fitted : FittedRule
-        The rule, measured in orders other than those that it was fitted on. Of classes
-        with equally many votes the first one leads.
+    best_at : callable
+        Takes `max_disagreement`, the largest allowed mean disagreement with the full
+        vote, in ``[0, 1)``, and returns a `FittedRule`, measured in orders other than
+        those that it was fitted on. With 0 a vote stops only if the rest cannot change
+        the result. Of classes with equally many votes the first one leads.
 
     Raises
     ------
@@ -95,172 +85,101 @@ def lead_strategy(
     it is an estimate. A tie goes to the first class.
     """
     table, n_voters = _check_counts(counts)
-    bound = check_max_disagreement(max_disagreement)
     min_votes = check_min_votes(min_votes, n_voters)
     steps = np.arange(min_votes, n_voters)
     if exit_points is not None:
         steps = check_exit_points(exit_points, n_voters, least=0)
     steps = steps[steps >= min_votes].astype(np.int64)
+    sequence = natural_order(order, n_voters)
     n_orders = check_n_orders(n_orders, len(table))
     rng = np.random.default_rng(random_state)
     certain = _certain_limits(n_voters, steps)
-    fresh = _Follow(table, steps, natural_order(order, n_voters), n_orders, rng)
-    if bound == 0.0 or not len(steps):
-        return fresh.measured(certain)
-    walk = _Votes(table, steps, n_orders, rng)
-    target = target_below(bound, len(table) * n_orders)
-    best = walk.by_lead(target, certain, fresh)
-    if n_voters <= FEW_VOTERS:
-        found = walk.by_both(target, certain, fresh)
-        if found.expected_trees < best.expected_trees:
-            best = found
-    return best
+    # Fewer voters left can change less.
+    spread = np.sqrt(1.0 - steps / n_voters)
+    walk, _ = _walk_votes(table, steps, spread, n_orders, rng)
+    fresh, unsure = _walk_votes(table, steps, spread, n_orders, rng)
+    moved = None
+    if len(steps):
+        moved = MovedMargins(walk, fresh, steps, n_voters, 1.0)
+
+    def best_at(max_disagreement: float) -> FittedRule:
+        bound = check_max_disagreement(max_disagreement)
+        target = target_below(bound, len(table) * n_orders)
+        if target == 0.0 or moved is None:
+            costs = np.append(steps, n_voters)
+            trees = float(costs[0] + unsure @ np.diff(costs))
+            rule = ExitRule.by_lead(sequence, steps, certain)
+            return FittedRule(rule, trees, 0.0, unsure)
+        lead, trees, wrong, undecided = moved.at(target)
+        limits = np.maximum(certain, _limits(spread * lead, n_voters))
+        rule = ExitRule.by_lead(sequence, steps, limits)
+        return FittedRule(rule, trees, wrong, undecided)
+
+    return best_at
 
 
-class _Votes:
-    """Rows walked through in random orders: leader and runner-up at exit points."""
+def _walk_votes(
+    counts: NDArray[np.int64],
+    exit_points: NDArray[np.int64],
+    spread: NDArray[np.float64],
+    n_orders: int,
+    rng: np.random.Generator,
+) -> tuple[Walk, NDArray[np.float64]]:
+    """Walk through rows in random orders.
 
-    def __init__(
-        self,
-        counts: NDArray[np.int64],
-        exit_points: NDArray[np.int64],
-        n_orders: int,
-        rng: np.random.Generator,
-    ) -> None:
-        from spinney.sequential.walk_kernels import walk_votes
+    The lead is divided by its standard deviation if the votes for the two classes were
+    drawn like coins: what a state is worth depends on little else.
 
-        self.exit_points = exit_points
-        self.n_voters = int(counts[0].sum())
-        self.costs = np.append(exit_points, self.n_voters).astype(np.float64)
-        self.n_paths = len(counts) * n_orders
-        shape = (len(exit_points), len(counts), n_orders)
-        leaders = np.empty(shape, dtype=np.int32)
-        runners = np.empty(shape, dtype=np.int32)
-        wrong = np.empty(shape, dtype=np.bool_)
-        walk_votes(counts, exit_points, random_word(rng), leaders, runners, wrong)
-        flat = (len(exit_points), self.n_paths)
-        self.leaders = leaders.reshape(flat)
-        self.runners = runners.reshape(flat)
-        self.wrong = wrong.reshape(flat)
+    Returns
+    -------
+    walk : Walk
+        Leads in these units.
+    unsure : ndarray of shape (n_exit_points,)
+        Share of the paths that the votes left could change, up to each exit point.
+    """
+    from spinney.sequential.walk_kernels import walk_votes
 
-    def by_lead(
-        self, target: float, certain: NDArray[np.int32], fresh: _Follow
-    ) -> FittedRule:
-        """Return the best strategy with one threshold per exit point.
-
-        It is a threshold on the lead, divided by its standard deviation if the votes
-        for the two classes were drawn like coins: there is one number per exit point to
-        be fitted, and what a state is worth depends on little else.
-
-        Parameters
-        ----------
-        target : float
-            Largest allowed disagreement.
-        certain : ndarray of shape (n_exit_points, n_voters + 1)
-            Limits up to which to stop in any case.
-        fresh : _Follow
-            Where it is measured.
-        """
-        from spinney.calibration.recursion import optimal_margins
-
-        pairs = zip(self.leaders, self.runners, strict=True)
-        leads = (_relative_lead(leader, runner) for leader, runner in pairs)
-        found = optimal_margins(
-            leads, self.wrong, self.n_paths, self.costs, target, n_bins=N_BINS
-        )
-        # Fewer voters left can change less.
-        spread = np.sqrt(1.0 - self.exit_points / self.n_voters)
-        lead = smoothed(found.upper / spread, self.exit_points, self.n_voters)
-        return least_shift(
-            lambda shift: fresh.measured(
-                np.maximum(certain, self._limits(spread * (lead + shift)))
-            ),
-            1.0,
-            target,
-        )
-
-    def _limits(self, lead: NDArray[np.float64]) -> NDArray[np.int32]:
-        """Return the most votes of a runner-up that is as far behind as `lead`."""
-        # With s = leader + runner-up and d = leader - runner-up, d = lead * sqrt(s)
-        # and s = 2 * leader - d: a quadratic equation for d.
-        leader = np.arange(self.n_voters + 1)
-        lead = np.clip(lead, -1.0, self.n_voters)[:, None]
-        behind = 0.5 * lead * (np.sqrt(lead**2 + 8.0 * leader) - lead)
-        limits = np.ceil(leader - behind) - 1.0
-        return np.clip(limits, -1, leader).astype(np.int32)
-
-    def by_both(
-        self, target: float, certain: NDArray[np.int32], fresh: _Follow
-    ) -> FittedRule:
-        """Return the best strategy with a limit for every number of leader's votes.
-
-        Parameters
-        ----------
-        target, certain, fresh
-            As in `by_lead`.
-        """
-        from spinney.calibration.recursion import Paths, solve
-
-        # A group of states for every number of votes of the leader, in it one state
-        # for every lead.
-        leader = np.arange(self.n_voters + 1)
-        starts = np.append(0, np.cumsum(leader + 1))
-        states = starts[self.leaders] + self.leaders - self.runners
-        codes = (2 * states + self.wrong).astype(np.uint16)
-        paths = Paths(codes, starts)
-        level = target
-        for _ in range(MAX_ROUNDS):
-            cuts = solve(paths, self.costs, level, "positive")
-            # The more of the votes cast the leader has, the safer it is, also where no
-            # path came by.
-            limits = np.maximum.accumulate(leader - (cuts.upper - starts[:-1]), axis=1)
-            found = fresh.measured(np.maximum(certain, limits).astype(np.int32))
-            if found.disagreement <= target:
-                return found
-            level *= min(0.97, target / found.disagreement)
-        return fresh.measured(certain)
+    shape = (len(exit_points), len(counts), n_orders)
+    leaders = np.empty(shape, dtype=np.int32)
+    runners = np.empty(shape, dtype=np.int32)
+    wrong = np.empty(shape, dtype=np.bool_)
+    walk_votes(counts, exit_points, random_word(rng), leaders, runners, wrong)
+    n_paths = len(counts) * n_orders
+    lead = np.empty((len(exit_points), n_paths), dtype=np.float32)
+    unsure = np.empty(len(exit_points))
+    goes_on = np.ones(shape[1:], dtype=np.bool_)
+    left = counts[0].sum() - exit_points
+    for k, (leader, runner) in enumerate(zip(leaders, runners, strict=True)):
+        relative = (leader - runner) / np.sqrt(np.maximum(leader + runner, 1))
+        lead[k] = relative.ravel() / spread[k]
+        goes_on &= leader - runner <= left[k]
+        unsure[k] = goes_on.mean()
+    flat = (len(exit_points), n_paths)
+    return Walk(lead, wrong.reshape(flat)), unsure
 
 
-def _relative_lead(
-    leader: NDArray[np.int32], runner: NDArray[np.int32]
-) -> NDArray[np.float64]:
-    """Return the lead over the root of the votes of both, 0 without votes."""
-    return (leader - runner) / np.sqrt(np.maximum(leader + runner, 1))
+def _limits(lead: NDArray[np.float64], n_voters: int) -> NDArray[np.int32]:
+    """Return the most votes of a runner-up that is as far behind as `lead`.
 
+    Parameters
+    ----------
+    lead : ndarray of shape (n_exit_points,)
+        By how much the leader has to be ahead, over the root of the votes of both.
+    n_voters : int
+        Number of voters.
 
-class _Follow:
-    """Rows in fresh orders, in which a rule is measured; the same for every rule."""
-
-    def __init__(
-        self,
-        counts: NDArray[np.int64],
-        exit_points: NDArray[np.int64],
-        order: NDArray[np.int64],
-        n_orders: int,
-        rng: np.random.Generator,
-    ) -> None:
-        self.counts = counts
-        self.order = order
-        self.exit_points = exit_points
-        self.n_orders = n_orders
-        self.state = random_word(rng)
-
-    def measured(self, limits: NDArray[np.int32]) -> FittedRule:
-        """Return the rule with these limits, measured."""
-        from spinney.sequential.walk_kernels import follow_votes
-
-        stops = np.zeros(len(self.exit_points) + 1, dtype=np.int64)
-        wrong = np.empty(len(self.counts), dtype=np.int64)
-        arguments = (limits, self.n_orders, self.state.copy(), stops, wrong)
-        follow_votes(self.counts, self.exit_points, *arguments)
-        n_paths = stops.sum()
-        costs = np.append(self.exit_points, self.counts[0].sum())
-        return FittedRule(
-            ExitRule.by_lead(self.order, self.exit_points, limits),
-            float(stops @ costs / n_paths),
-            float(wrong.sum() / n_paths),
-            1.0 - np.cumsum(stops[:-1]) / n_paths,
-        )
+    Returns
+    -------
+    limits : ndarray of shape (n_exit_points, n_voters + 1), dtype=int32
+        For every number of votes of the leader; -1 if there is none.
+    """
+    # With s = leader + runner-up and d = leader - runner-up, d = lead * sqrt(s) and
+    # s = 2 * leader - d: a quadratic equation for d.
+    leader = np.arange(n_voters + 1)
+    lead = np.clip(lead, -1.0, n_voters)[:, None]
+    behind = 0.5 * lead * (np.sqrt(lead**2 + 8.0 * leader) - lead)
+    limits = np.ceil(leader - behind) - 1.0
+    return np.clip(limits, -1, leader).astype(np.int32)
 
 
 def _certain_limits(n_voters: int, exit_points: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -270,9 +189,8 @@ def _certain_limits(n_voters: int, exit_points: NDArray[np.int64]) -> NDArray[np
     return np.maximum(limits, -1).astype(np.int32)
 
 
-def margin_strategy(
+def margin_solver(
     scores: ArrayLike,
-    max_disagreement: float,
     *,
     exit_points: ArrayLike,
     winners: ArrayLike | None = None,
@@ -280,8 +198,8 @@ def margin_strategy(
     order: ArrayLike | None = None,
     n_orders: int | None = None,
     random_state: Any = None,
-) -> FittedRule:
-    """Return margins with which the fewest trees are evaluated on average.
+) -> Callable[[float], FittedRule]:
+    """Return what finds margins with which few trees are evaluated on average.
 
     Parameters
     ----------
@@ -289,24 +207,23 @@ def margin_strategy(
         Score of every tree for every class on the calibration rows, finite, of at
         least two classes; the full ensemble chooses the class with the largest sum,
         the first of several.
-    max_disagreement : float
-        Largest allowed mean disagreement with the full ensemble, in ``[0, 1)``. With 0
-        a row stops only if the trees left cannot change its result, which
-        `score_range` tells; without it, never.
     exit_points
-        As in `spinney.sequential.soft.soft_strategy`.
+        As in `spinney.sequential.soft.soft_solver`.
     winners : array-like of shape (n_rows,), dtype=int, optional
         Class that the full ensemble chooses, where rounding makes it differ from what
         the scores say.
     score_range : tuple of two array-likes of shape (n_trees,), optional
         Least and largest score that each tree can give to any class.
     order, n_orders, random_state
-        As in `spinney.sequential.soft.soft_strategy`.
+        As in `spinney.sequential.soft.soft_solver`.
 
     Returns
     -------
-    fitted : FittedRule
-        The margins.
+    best_at : callable
+        Takes `max_disagreement`, the largest allowed mean disagreement with the full
+        ensemble, in ``[0, 1)``, and returns a `FittedRule`: a margin for each exit
+        point. With 0 a row stops only if the trees
+        left cannot change its result, which `score_range` tells; without it, never.
 
     Raises
     ------
@@ -315,10 +232,9 @@ def margin_strategy(
 
     Notes
     -----
-    The bound means what it means for `spinney.sequential.soft.soft_strategy`.
+    The bound means what it means for `spinney.sequential.soft.soft_solver`.
     """
     table = check_scores(scores, 3)
-    bound = check_max_disagreement(max_disagreement)
     n_rows, n_trees, n_classes = table.shape
     steps = check_exit_points(exit_points, n_trees)
     if n_classes < 2:
@@ -334,71 +250,50 @@ def margin_strategy(
     n_orders = check_n_orders(n_orders, n_rows)
     rng = np.random.default_rng(random_state)
     sequence = natural_order(order, n_trees)
-    fresh = _Margins(table, chosen, steps, sequence, n_orders, rng)
-    if bound == 0.0 or not len(steps):
-        return fresh.measured(_certain_margins(n_trees, steps, score_range))
-
-    from spinney.calibration.recursion import optimal_margins
-
-    target = target_below(bound, n_rows * n_orders)
-    walk = _Margins(table, chosen, steps, sequence, n_orders, rng)
-    found = optimal_margins(
-        walk.margins,
-        walk.wrong,
-        walk.n_paths,
-        walk.costs,
-        target,
-        n_bins=N_BINS,
-    )
     spread = np.sqrt(steps * (n_trees - steps) / n_trees)
-    margin = smoothed(found.upper / spread, steps, n_trees)
-    unit = float(table.std(axis=1).mean())
-    return least_shift(
-        lambda shift: fresh.measured(spread * (margin + shift)), unit, target
-    )
+    fresh = _walk_margins(table, chosen, steps, spread, n_orders, rng)
+    moved = None
+    if len(steps):
+        walk = _walk_margins(table, chosen, steps, spread, n_orders, rng)
+        unit = float(table.std(axis=1).mean())
+        moved = MovedMargins(walk, fresh, steps, n_trees, unit)
+
+    def best_at(max_disagreement: float) -> FittedRule:
+        bound = check_max_disagreement(max_disagreement)
+        target = target_below(bound, n_rows * n_orders)
+        if target == 0.0 or moved is None:
+            margin = _certain_margins(n_trees, steps, score_range)
+            ahead = fresh.lead * spread[:, None] > margin[:, None]
+            unsure = 1.0 - np.logical_or.accumulate(ahead, axis=0).mean(axis=1)
+            costs = np.append(steps, n_trees)
+            trees = float(costs[0] + unsure @ np.diff(costs))
+            rule = ExitRule.by_margin(sequence, steps, margin)
+            return FittedRule(rule, trees, 0.0, unsure)
+        lead, trees, wrong, undecided = moved.at(target)
+        rule = ExitRule.by_margin(sequence, steps, spread * lead)
+        return FittedRule(rule, trees, wrong, undecided)
+
+    return best_at
 
 
-class _Margins:
-    """Rows walked through in random orders, with the margin at every exit point."""
+def _walk_margins(
+    scores: NDArray[np.float32],
+    winners: NDArray[np.int64],
+    exit_points: NDArray[np.int64],
+    spread: NDArray[np.float64],
+    n_orders: int,
+    rng: np.random.Generator,
+) -> Walk:
+    """Walk through rows in random orders, with margins over their spread."""
+    from spinney.sequential.walk_kernels import walk_margins
 
-    def __init__(
-        self,
-        scores: NDArray[np.float32],
-        winners: NDArray[np.int64],
-        exit_points: NDArray[np.int64],
-        order: NDArray[np.int64],
-        n_orders: int,
-        rng: np.random.Generator,
-    ) -> None:
-        from spinney.sequential.walk_kernels import walk_margins
-
-        n_rows, n_trees = scores.shape[:2]
-        self.exit_points = exit_points
-        self.order = order
-        self.costs = np.append(exit_points, n_trees).astype(np.float64)
-        shape = (len(exit_points), n_rows, n_orders)
-        margins = np.empty(shape, dtype=np.float32)
-        wrong = np.empty(shape, dtype=np.bool_)
-        walk_margins(scores, winners, exit_points, random_word(rng), margins, wrong)
-        self.n_paths = n_rows * n_orders
-        self.margins = margins.reshape(len(exit_points), self.n_paths)
-        self.wrong = wrong.reshape(len(exit_points), self.n_paths)
-
-    def measured(self, margin: NDArray[np.float64]) -> FittedRule:
-        """Return the rule with these margins, measured."""
-        n_paths = self.n_paths
-        going = np.arange(n_paths)
-        n_wrong = 0
-        undecided = np.empty(len(self.exit_points))
-        expected = self.costs[-1]
-        for k, bound in enumerate(margin):
-            stops = self.margins[k, going] > bound
-            n_wrong += int(self.wrong[k, going[stops]].sum())
-            expected -= (self.costs[-1] - self.costs[k]) * stops.sum() / n_paths
-            going = going[~stops]
-            undecided[k] = len(going) / n_paths
-        rule = ExitRule.by_margin(self.order, self.exit_points, margin)
-        return FittedRule(rule, float(expected), n_wrong / n_paths, undecided)
+    shape = (len(exit_points), len(scores), n_orders)
+    margins = np.empty(shape, dtype=np.float32)
+    wrong = np.empty(shape, dtype=np.bool_)
+    walk_margins(scores, winners, exit_points, random_word(rng), margins, wrong)
+    margins /= spread[:, None, None].astype(np.float32)
+    flat = (len(exit_points), len(scores) * n_orders)
+    return Walk(margins.reshape(flat), wrong.reshape(flat))
 
 
 def _certain_margins(
