@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -110,11 +109,8 @@ class Monitor:
                 )
                 raise InvalidArgumentError(msg)
         check_is_fitted(classifier)
-        if (
-            not isinstance(share, Real)
-            or isinstance(share, bool)
-            or not 0.0 < share <= 1.0
-        ):
+        numeric = isinstance(share, (int, float)) and not isinstance(share, bool)
+        if not numeric or not 0.0 < share <= 1.0:
             msg = (
                 f"share must be above 0 and at most 1, got {share!r}. It is the share "
                 "of the live rows to check: write 0.01 for one in a hundred."
