@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 
 from spinney.errors import SpinneyWarning
-from spinney.runtime import compile_notice, kernel_folders
+from spinney.runtime import compile_lock, compile_notice, kernel_folders
 from spinney.runtime import kernel_sources as sources_module
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.kernel_folders import (
@@ -403,14 +404,15 @@ tiny.use()
         check=False,
     )
     assert done.returncode == -9
-    (partial,) = entries(folder)
+    (partial,) = folder.glob("*.partial")
     mix = fresh_kernel()
     assert mix(5, 1) == 14
     assert found_on_disk(mix) == 0
     # What is left behind goes when it is old enough that nobody still writes it.
     folder_now()
     assert partial in entries(folder)
-    os.utime(partial, (1, 1))
+    for left in (partial, *folder.glob(f"*{compile_lock.SUFFIX}")):
+        os.utime(left, (1, 1))
     folder_now()
     assert partial not in entries(folder)
     assert len(entries(folder)) == 1
@@ -463,11 +465,12 @@ import sys, time
 import tiny
 time.sleep(max(0, float(sys.argv[1]) - time.time()))
 tiny.use()
+print(3 - sum(tiny.mix.stats.cache_hits.values()))
 """
 
 
 @compiled_only
-def test_processes_that_compile_at_once_do_not_spoil_each_others_files(
+def test_processes_that_want_the_same_at_once_compile_it_once(
     tmp_path, folder, monkeypatch
 ):
     (tmp_path / "tiny.py").write_text(TINY)
@@ -477,19 +480,90 @@ def test_processes_that_compile_at_once_do_not_spoil_each_others_files(
             [sys.executable, "-c", USE_AT, str(at_the_same_moment)],
             cwd=tmp_path,  # where it finds tiny
             env=os.environ | {"PYTHONPATH": str(PACKAGE.parent)},
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for _ in range(2)
+        for _ in range(4)
     ]
+    n_compiled = 0
     for child in children:
-        _, complaint = child.communicate(timeout=120)
+        said, complaint = child.communicate(timeout=120)
         assert child.returncode == 0, complaint
+        n_compiled += int(said)
+    assert n_compiled == 3 or compile_lock.fcntl is None
     assert len(entries(folder)) == 3
     monkeypatch.syspath_prepend(tmp_path)
     tiny = importlib.import_module("tiny")
     tiny.use()
     assert found_on_disk(tiny.mix) == 3
+
+
+@pytest.fixture
+def lock(folder):
+    """Return the file that is locked while the kernel is compiled."""
+    pytest.importorskip("fcntl")
+    fresh_kernel()(5, 1)
+    (path,) = entries(folder)
+    path.unlink()
+    return path.with_name(path.name + compile_lock.SUFFIX)
+
+
+@compiled_only
+def test_a_process_that_takes_too_long_is_not_waited_for(folder, lock, monkeypatch):
+    import fcntl
+
+    monkeypatch.setattr(compile_lock, "WAIT_SECONDS", 0.2)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert fresh_kernel()(5, 1) == 14
+    assert len(list(folder.glob("*.nbc"))) == 1
+
+
+@compiled_only
+def test_the_lock_of_a_process_that_was_killed_is_taken_over(folder, lock):
+    hold = (
+        "import fcntl, sys, time; file = open(sys.argv[1], 'w'); "
+        "fcntl.flock(file, fcntl.LOCK_EX); print(flush=True); time.sleep(60)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", hold, str(lock)], stdout=subprocess.PIPE
+    )
+    assert child.stdout.readline()
+    killer = threading.Timer(0.5, child.kill)
+    killer.start()
+    begin = time.monotonic()
+    assert fresh_kernel()(5, 1) == 14
+    assert 0.3 < time.monotonic() - begin < 30
+    child.communicate()
+    assert [path.suffix for path in entries(folder)] == [".nbc"]
+
+
+@compiled_only
+def test_what_cannot_be_compiled_leaves_no_lock(folder):
+    @kernel
+    def wrong(a):
+        return a.there_is_no_such_thing
+
+    with pytest.raises(numba.TypingError):
+        wrong(1)
+    assert entries(folder) == []
+    assert fresh_kernel()(5, 1) == 14
+
+
+@compiled_only
+@pytest.mark.parametrize("error", [OSError(errno.ENOLCK, "no locks"), None])
+def test_where_files_cannot_be_locked_everybody_compiles(folder, monkeypatch, error):
+    if error is None:
+        monkeypatch.setattr(compile_lock, "fcntl", None)
+    elif compile_lock.fcntl is not None:
+
+        def fail(*_):
+            raise error
+
+        monkeypatch.setattr(compile_lock.fcntl, "flock", fail)
+    assert fresh_kernel()(5, 1) == 14
+    assert len(list(folder.glob("*.nbc"))) == 1
 
 
 # ------------------------------------------------------------------- the folder

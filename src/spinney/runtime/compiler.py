@@ -28,12 +28,13 @@ try:
         get_or_insert_function,
     )
     from numba.core.compiler import CompileResult
+    from numba.core.runtime.nrt import rtsys
     from numba.core.serialize import dumps
     from numba.extending import intrinsic
 except Exception as error:  # whatever a library says that is not made for this Python
     problem = f"{type(error).__name__}: {error}"
     llvmlite = llvm = numba = ir = config = types = None  # type: ignore[assignment]
-    get_or_insert_function = CompileResult = dumps = None  # type: ignore
+    get_or_insert_function = CompileResult = dumps = rtsys = None  # type: ignore
     alloca_once_value = for_range_slice = None  # type: ignore
     FunctionCache = object  # type: ignore
 
@@ -72,5 +73,6 @@ __all__ = [
     "llvmlite",
     "numba",
     "problem",
+    "rtsys",
     "types",
 ]

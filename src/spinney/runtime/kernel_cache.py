@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import spinney.runtime.compile_lock as compile_lock
 import spinney.runtime.compile_notice as compile_notice
 from spinney.runtime.compiler import (
     CompileResult,
@@ -27,6 +28,7 @@ from spinney.runtime.compiler import (
     as_plain_python,
     dumps,
     problem,
+    rtsys,
 )
 from spinney.runtime.kernel_folders import (
     folder_to_write,
@@ -88,8 +90,22 @@ class KernelCache(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the machine code for a signature, None if there is none to be had."""
+        loaded = self._loaded(sig, target_context)
+        if loaded is None:
+            compile_notice.begin(self._py_func.__name__)
+            if self._wait_for_turn(sig, target_context):
+                loaded = self._loaded(sig, target_context)
+            if loaded is not None:
+                compile_lock.release()
+                compile_notice.end()
+        return loaded
+
+    def _loaded(self, sig: Any, target_context: Any) -> Any:
+        """Return what is on disk for a signature, if anything."""
         try:
-            target_context.refresh()
+            # All that machine code needs of Numba. What it takes to compile is loaded
+            # when something is compiled: a fifth of a second.
+            rtsys.initialize(target_context)
             codegen = target_context.codegen()
             for key in self._keys(sig, codegen):
                 for folder in folders_to_read():
@@ -98,12 +114,30 @@ class KernelCache(FunctionCache):
                         return CompileResult._rebuild(target_context, *parts)
         except Exception:  # of a Numba that differs, or the sources cannot be read
             pass
-        compile_notice.begin(self._py_func.__name__)
         return None
+
+    def _wait_for_turn(self, sig: Any, target_context: Any) -> bool:
+        """Wait while another process compiles the same; return whether one might."""
+        try:
+            folder = folder_to_write()
+            if folder is None:
+                return False
+            key = self._index_key(sig, target_context.codegen())
+            path = folder / self._file_name(key)
+            compile_lock.wait_for_turn(path, path.exists)
+        except Exception:  # of a Numba that differs, or the sources cannot be read
+            return False
+        return True
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the machine code for a signature, if that is possible."""
         compile_notice.end()
+        try:
+            self._save(sig, data)
+        finally:
+            compile_lock.release()
+
+    def _save(self, sig: Any, data: Any) -> None:
         if data.lifted or data.library.has_dynamic_globals:
             return  # it holds addresses of this process
         try:

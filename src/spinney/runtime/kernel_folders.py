@@ -17,12 +17,14 @@ from functools import cache
 from pathlib import Path
 
 import spinney.runtime.kernel_sources as kernel_sources
+from spinney.runtime.compile_lock import SUFFIX as LOCK
 from spinney.runtime.kernel_sources import source_digest
 
 # Folders of other versions that stay, the last used ones: to go back and forth between
 # two versions does not compile everything each time.
 KEPT_VERSIONS = 4
-# Files that a process was still writing when it ended are removed after an hour.
+# Files that a process was still writing when it ended, and its locks, are removed after
+# an hour.
 _PARTIAL = ".partial"
 _ABANDONED_SECONDS = 3600.0
 
@@ -101,6 +103,6 @@ def _clean(folder: Path) -> None:
         others.sort(key=lambda other: other.stat().st_mtime)
         for other in others[: max(0, len(others) - KEPT_VERSIONS)]:
             shutil.rmtree(other, ignore_errors=True)
-        for partial in folder.glob(f"*{_PARTIAL}"):
-            if partial.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
-                partial.unlink(missing_ok=True)
+        for left in (*folder.glob(f"*{_PARTIAL}"), *folder.glob(f"*{LOCK}")):
+            if left.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
+                left.unlink(missing_ok=True)

@@ -6,6 +6,10 @@ itself, and again in whatever calls that. Here only the kernel that Python calls
 optimised: all below it, Numba's own functions too, is lowered to LLVM's language once
 and linked in. That takes about half the time, and the outcome is as fast.
 
+Most of the time is Numba's, which finds the types of every expression afresh: for each
+addition of two integers it tries dozens of declarations. What was found once is kept in
+mind while kernels are compiled.
+
 This reaches into Numba. Where a part of it is not as expected, kernels are compiled in
 Numba's public way, which takes longer and is otherwise the same.
 """
@@ -17,29 +21,41 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import spinney.runtime.compile_lock as compile_lock
 from spinney.runtime.compiler import numba
 
 _Library: Any = object
 _Compiler: Any = object
 _environment_of: Any = None
 _CompilerError: Any = ()
+_Function: Any = object
 try:
     from numba.core.codegen import JITCodeLibrary
     from numba.core.compiler import Compiler
     from numba.core.environment import lookup_environment
     from numba.core.errors import NumbaError
+    from numba.core.types.functions import BaseFunction
 except Exception:  # no Numba, or one that differs
     is_known = False
 else:
     is_known = True
     _Library, _Compiler = JITCodeLibrary, Compiler
     _environment_of, _CompilerError = lookup_environment, NumbaError
+    _Function = BaseFunction
 
 _ENVIRONMENT = "_ZN08NumbaEnv"
 
 
 class LinkedLibrary(_Library):
     """Code that is only linked into other code: never optimised or run by itself."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        """Simplify what is defined in a module; Numba goes over declarations, too."""
+        module.data_layout = self._codegen._data_layout
+        for function in module.functions:
+            if not function.is_declaration:
+                passes, builder = self._codegen._function_pass_manager()
+                passes.run(function, builder)
 
     def _optimize_final_module(self) -> None:
         pass
@@ -71,10 +87,11 @@ class KernelCompiler(_Compiler):
             codegen = state.targetctx.codegen()
             state.library = codegen.create_library(func.__qualname__)
             state.library.enable_object_caching()
-            with _linking_only(codegen):
+            with _linking_only(codegen), _remembering_types():
                 compiled = super().compile_extra(func)
             _set_environments(codegen, compiled.library)
-        except _CompilerError:
+        except (_CompilerError, KeyboardInterrupt):
+            compile_lock.release()
             raise
         except Exception:  # of a Numba that differs
             return _Compiler(*arguments, *more).compile_extra(func)
@@ -100,6 +117,34 @@ def _linking_only(codegen: Any) -> Iterator[None]:
         yield
     finally:
         codegen._library_class = usual
+
+
+# What calls of Numba's own functions return, by function and types of the arguments.
+# The function is kept with it: what is known by its address must not go away.
+_call_types: dict[Any, tuple[Any, Any]] = {}
+
+
+@contextmanager
+def _remembering_types() -> Iterator[None]:
+    """Let types of calls be looked up that were found before. Numba holds a lock.
+
+    All kernels are compiled with the same flags, so equal types mean the same. A call
+    that fails is tried anew each time: its error is about the place where it is.
+    """
+    usual = _Function.get_call_type
+
+    def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        key = id(self), id(context), tuple(args), tuple(kws.items())
+        found = _call_types.get(key)
+        if found is None:
+            found = _call_types[key] = (self, usual(self, context, args, kws))
+        return found[1]
+
+    _Function.get_call_type = get_call_type
+    try:
+        yield
+    finally:
+        _Function.get_call_type = usual
 
 
 def _set_environments(codegen: Any, library: Any) -> None:
