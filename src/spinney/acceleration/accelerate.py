@@ -86,58 +86,57 @@ def accelerate(
     | AllTreesClassifier
     | AllTreesRegressor
 ):
-    """Make a trained model faster: exactly the same, or with early exit.
+    """Make a trained model faster: with identical predictions, or with early exit.
 
     Without rows, the result is a drop-in for the model that evaluates all trees in
     spinney's runtime: its `predict` and `predict_proba` return what those of the model
     do, for classifiers, regressors and rankers alike.
 
-    With rows, several ways to evaluate fewer trees are fitted to a part of the rows and
-    compared on held-out ones: how many trees they evaluate, how often they disagree
-    with the model, how long they take. The fastest that keeps the bound is returned.
+    With rows, several early-exit candidates are fitted to some of the rows and compared
+    on held-out ones: how many trees they evaluate, how often they disagree with the
+    model, how long they take. The fastest that keeps the bound is returned.
 
     Parameters
     ----------
     model : fitted model, Forest or path
-        A trained model that `spinney.read_model` knows, also inside a
+        A trained model that `spinney.read_model` supports, also inside a
         `FrozenEstimator` or as the last step of a fitted `Pipeline`, or the path of a
         model file. With rows, a classifier.
     X : array-like or data frame of shape (n_rows, n_features), default=None
-        Rows of the kind that will be predicted, which the model was *not* trained on,
-        for early exit. No labels are needed. Some thousands are good, tens of thousands
-        better. Of rows of Dask or Spark, a uniform random sample is drawn in one
-        pass: 50,000 rows, or twenty times as many as it takes to promise the bound, if
-        that is more. None for all trees, exactly.
+        Rows like those to be predicted, which the model was *not* trained on, for early
+        exit. No labels are needed. Thousands are good, tens of thousands better. From
+        Dask or Spark, a uniform random sample is drawn in one pass: 50,000 rows, or
+        twenty times as many as are needed to promise the bound, if that is more. None
+        evaluates all trees, with identical predictions.
     y : array-like of shape (n_rows,), default=None
-        Labels, for `max_accuracy_loss` and nothing else.
+        Labels, used only for `max_accuracy_loss`.
     max_disagreement : float or {label: float}, default=1e-3
-        Share of new rows that may be answered otherwise than by the model's own
-        `predict`, on average, in ``[0, 1)``. With 0 no answer ever differs. Without
-        rows none differs either, whatever the bound. A mapping has a bound for each
-        class of the model, on the rows that the model puts into it:
-        ``{"fraud": 0.01, "ok": 0.001}``. Each is established on rows of its class, so
-        that a rare one is not lost among all others.
+        Share of new rows whose prediction may differ from the model's own `predict`,
+        on average, in ``[0, 1)``. With 0 none ever differs, nor without rows, whatever
+        the bound. A mapping sets a bound for each class of the model, on the rows that
+        the model assigns to it: ``{"fraud": 0.01, "ok": 0.001}``. Each is established
+        on rows of its class, so that rare classes are covered too.
     per_class : bool, default=False
         Whether a single `max_disagreement` is a bound for each class.
     max_accuracy_loss : float, default=None
-        How much more of new rows may be answered wrongly than by the model, in
-        ``[0, 1)``, on average; takes labels. It replaces the default of
-        `max_disagreement`. If both are passed, both hold.
+        How much lower the accuracy on new rows may be than the model's, in ``[0, 1)``,
+        on average; needs labels. It replaces the default of `max_disagreement`. If both
+        are passed, both hold.
     decision_threshold : float, default=None
         For two classes: the probability of the second class from which it is
-        predicted, as in `spinney.read_model`. The bound is then about these answers;
+        predicted, as in `spinney.read_model`. The bound then covers these predictions;
         None for the model's own `predict`.
     confidence : float, default=None
         If given, the bound holds with this probability, for example 0.95, and not only
-        on average. It takes more rows and more trees. See Notes.
+        on average. It needs more rows and more trees. See Notes.
     method : {"auto", "sequential", "cascade"}, default="auto"
         What to try: everything that suits the model, only votes or probabilities of
         trees evaluated in random order, or only scores added up in a chosen order.
         With ``"auto"`` a candidate is chosen only if it is faster than all trees. The
         others need rows.
     random_state : int, RandomState instance or None, default=None
-        Draws which row is used for what, and random orders. Pass an int for
-        repeatable parts; what is the fastest is still measured.
+        Draws the splits of the rows, and random orders. Pass an int to make these
+        reproducible; the fastest candidate still depends on timings.
     n_jobs : int, default=None
         Number of threads; None means one, -1 all cores.
     verbose : bool, callable or None, default=None
@@ -161,16 +160,16 @@ def accelerate(
     InvalidArgumentError
         If a setting is out of range, or there are too few rows to part them.
     UnsupportedModelError
-        If the model cannot be read, is no classifier though rows are given, or
-        `method` does not suit it.
+        If the model cannot be read, is not a classifier though rows are given, or
+        `method` does not support it.
 
     Warns
     -----
     SpinneyWarning
         If the bound cannot be promised with so few rows; the message says how many are
-        needed. Rows then leave only where the trees left cannot change the answer, or
-        all trees are evaluated. Also if a class that the model predicts is no longer
-        predicted, or loses more than a tenth of its rows.
+        needed. Rows then exit only where the remaining trees cannot change the
+        prediction, or all trees are evaluated. Also if a class that the model predicts
+        is no longer predicted, or loses more than a tenth of its rows.
 
     See Also
     --------
@@ -180,25 +179,24 @@ def accelerate(
     Notes
     -----
     *A bound on what?* On the share of rows whose label differs from the one that
-    ``model.predict`` gives. It is no bound on errors against the truth: where the two
-    differ, either may be right. (`max_accuracy_loss` is one: on errors of the result
-    less errors of the model.) It is a mean over rows, of each class if there is a bound
-    for each. For a single row there is no promise; rows near the decision threshold
-    differ more often than others.
+    ``model.predict`` gives. It is not a bound on errors against the true labels: where
+    the two differ, either may be right. (`max_accuracy_loss` is one: on errors of the
+    result minus errors of the model.) It is a mean over rows, of each class if there is
+    a bound for each. Nothing is promised about a single row; rows near the decision
+    threshold differ more often than others.
 
     *Over which randomness?* Without `confidence` over everything: the rows given, the
-    order of the trees, and the new row. Averaged over these, a new row is answered
-    otherwise with a probability of at most `max_disagreement` (risk control [1]_). With
-    `confidence`, the share of such rows keeps the bound with this probability over the
-    draw of the rows that are kept for it [2]_; of several bounds, all hold together
-    with this probability. Both are exact, with no approximation
-    for large numbers. The approach is chosen on other rows, so the choice costs
-    nothing.
+    order of the trees, and the new row. Averaged over these, the prediction for a new
+    row differs with a probability of at most `max_disagreement` (risk control [1]_).
+    With `confidence`, the share of such rows keeps the bound with this probability over
+    the draw of the rows held out for it [2]_; several bounds hold together with this
+    probability. Both are exact, not asymptotic. The candidate is selected on other
+    rows, so the selection does not weaken the bound.
 
-    *What would invalidate it?* Rows that the model was trained on: trees are surer of
-    them than of new ones. Rows of another kind than those to come (drift). Rows that
-    depend on one another, as several of one person do. Calling this function until the
-    result pleases.
+    *What would invalidate it?* Rows that the model was trained on: trees are more
+    confident on them than on new ones. Rows from another distribution than those to
+    come (drift). Dependent rows, such as several of one person. Calling this function
+    repeatedly until the result is satisfactory.
 
     References
     ----------

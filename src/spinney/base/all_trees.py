@@ -41,11 +41,11 @@ def _has(method: str, before_fit: bool = False) -> Callable[[Any], bool]:
 
 
 class AllTreesClassifier(DropIn, CountingClassifier):
-    """Answer with all trees of a classifier, exactly as it does itself.
+    """Predict with all trees of a classifier, exactly as the model does.
 
     ``spinney.accelerate(model)`` returns it, and so does ``accelerate(model, X)`` where
-    evaluating fewer trees does not pay or cannot be promised. It has the methods of the
-    other classifiers, so that it can stand in for them, and those of the model.
+    evaluating fewer trees does not pay off or cannot be promised. It has the methods of
+    the other classifiers, so that it can replace them, and those of the model.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class AllTreesClassifier(DropIn, CountingClassifier):
         estimator is trained by `fit`.
     decision_threshold : float, default=None
         For two classes: the probability of the second class from which it is
-        predicted, as in `spinney.read_model`; None for as the model decides.
+        predicted, as in `spinney.read_model`; None for the model's own decision.
     n_jobs : int, default=None
         Number of threads; None means one, -1 all cores.
 
@@ -75,9 +75,9 @@ class AllTreesClassifier(DropIn, CountingClassifier):
     estimator_ : estimator
         The trained ensemble.
     promise_ : Promise
-        No answer ever differs from that of the model.
+        No prediction ever differs from the model's.
     certificate_ : None
-        Nothing has to be proven.
+        There is nothing to prove.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -86,7 +86,7 @@ class AllTreesClassifier(DropIn, CountingClassifier):
     See Also
     --------
     AllTreesRegressor : The same for regressors and rankers.
-    spinney.accelerate : Makes it of a model, or looks for something faster.
+    spinney.accelerate : Builds it from a model, or finds something faster.
 
     Examples
     --------
@@ -122,8 +122,7 @@ class AllTreesClassifier(DropIn, CountingClassifier):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), default=None
-            Rows of the kind that will be predicted, or to train on. A trained model
-            needs none.
+            Rows like those to be predicted, or to train on. A trained model needs none.
         y : array-like of shape (n_rows,), default=None
             Labels; needed only to train the estimator.
 
@@ -152,12 +151,12 @@ class AllTreesClassifier(DropIn, CountingClassifier):
         return self
 
     def fit_forest(self, X: Any, y: Any = None) -> AllTreesClassifier:
-        """Read the model as one forest, as the classifiers do that leave early.
+        """Read the model as one forest, as the early-exit classifiers do.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            Rows of the kind that will be predicted, or to train on.
+            Rows like those to be predicted, or to train on.
         y : array-like of shape (n_rows,), default=None
             Labels; needed only to train the estimator.
 
@@ -205,7 +204,7 @@ class AllTreesClassifier(DropIn, CountingClassifier):
         self.promise_ = Promise("never", 0.0)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Answer rows as the model's own `predict` does.
+        """Predict as the model's own `predict` does.
 
         Parameters
         ----------
@@ -215,15 +214,15 @@ class AllTreesClassifier(DropIn, CountingClassifier):
         Returns
         -------
         answers : ndarray of shape (n_rows,) or (n_rows, n_classes)
-            Class labels. Of a Booster of LightGBM or XGBoost probabilities, and of the
-            class ``CatBoost`` raw scores, as from these.
+            Class labels. Probabilities for a Booster of LightGBM or XGBoost, and raw
+            scores for the class ``CatBoost``, as these return.
         """
         if self._is_combined():
             return self._answer("predict", X)
         return self.forest_.model_answers(self._raw(X))
 
     def predict_model(self, X: Any) -> NDArray[Any]:
-        """Answer as the trained model's own `predict` does; the same as `predict`.
+        """Predict as the trained model's own `predict` does; the same as `predict`.
 
         Parameters
         ----------
@@ -233,7 +232,7 @@ class AllTreesClassifier(DropIn, CountingClassifier):
         Returns
         -------
         answers : ndarray of shape (n_rows,) or (n_rows, n_classes)
-            As of `predict`.
+            As for `predict`.
         """
         return self.predict(X)
 
@@ -249,7 +248,7 @@ class AllTreesClassifier(DropIn, CountingClassifier):
         Returns
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
-            In the order of `classes_`; of several labels whatever the model returns.
+            In the order of `classes_`; for several labels, what the model returns.
         """
         if self._is_combined():
             return self._answer("predict_proba", X)
@@ -286,12 +285,12 @@ class AllTreesClassifier(DropIn, CountingClassifier):
         Returns
         -------
         scores : ndarray of shape (n_rows,)
-            As of the model.
+            As from the model.
         """
         return self._answer("score_samples", X)
 
     def predict_counted(self, X: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
-        """Answer rows with labels, and tell how many trees were evaluated: all.
+        """Predict class labels, and return how many trees were evaluated: all.
 
         Parameters
         ----------
@@ -311,7 +310,7 @@ class AllTreesClassifier(DropIn, CountingClassifier):
         return labels, np.full(len(labels), self.n_trees_, dtype=np.int32)
 
     def predict_full(self, X: Any) -> NDArray[Any]:
-        """Answer with labels of the full ensemble, which is what is here at all.
+        """Predict class labels with the full ensemble, as `predict` always does here.
 
         Parameters
         ----------
@@ -326,7 +325,7 @@ class AllTreesClassifier(DropIn, CountingClassifier):
         return self.predict(X) if self._is_combined() else super().predict_full(X)
 
     def predictor(self, kind: str = "label") -> RowAnswer:
-        """Return a thin callable that answers one row at a time, for serving.
+        """Return a lightweight callable that predicts one row at a time.
 
         Parameters
         ----------
@@ -339,10 +338,10 @@ class AllTreesClassifier(DropIn, CountingClassifier):
         predictor : callable
             ``predictor(row)`` takes a one-dimensional array of `n_features_in_`
             numbers, float32 or the type that the model compares in. Nothing beyond
-            type and length is checked, which makes it fast. A sequence with texts for
-            categories, a dict by the names of the columns, and a data frame of one row
-            are taken, too; for a pipeline that was fitted on a data frame, a row of
-            any of these kinds becomes one.
+            type and length is checked, which makes it fast. A sequence with strings for
+            categories, a dict keyed by column name, and a data frame of one row are
+            accepted, too; for a pipeline that was fitted on a data frame, a row of
+            any of these kinds is converted to one.
         """
         if kind not in ("label", "proba"):
             msg = f"kind must be 'label' or 'proba', got {kind!r}."

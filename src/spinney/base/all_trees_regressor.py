@@ -20,7 +20,7 @@ from spinney.readers.wrapped import parted
 
 
 class AllTreesRegressor(DropIn, RegressorMixin, BaseEstimator):
-    """Answer with all trees of a regressor or ranker, exactly as it does itself.
+    """Predict with all trees of a regressor or ranker, exactly as the model does.
 
     ``spinney.accelerate(model)`` returns it.
 
@@ -51,7 +51,7 @@ class AllTreesRegressor(DropIn, RegressorMixin, BaseEstimator):
     See Also
     --------
     AllTreesClassifier : The same for classifiers.
-    spinney.accelerate : Makes it of a model.
+    spinney.accelerate : Builds it from a model.
 
     Examples
     --------
@@ -77,8 +77,7 @@ class AllTreesRegressor(DropIn, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), default=None
-            Rows of the kind that will be predicted, or to train on. A trained model
-            needs none.
+            Rows like those to be predicted, or to train on. A trained model needs none.
         y : array-like of shape (n_rows,) or (n_rows, n_targets), default=None
             Targets; needed only to train the estimator.
 
@@ -131,7 +130,7 @@ class AllTreesRegressor(DropIn, RegressorMixin, BaseEstimator):
         self.estimator_ = clone(self.estimator).fit(X, y)
 
     def predict(self, X: Any) -> NDArray[np.floating]:
-        """Answer rows as the model's own `predict` does.
+        """Predict as the model's own `predict` does.
 
         Parameters
         ----------
@@ -141,7 +140,7 @@ class AllTreesRegressor(DropIn, RegressorMixin, BaseEstimator):
         Returns
         -------
         numbers : ndarray of shape (n_rows,) or (n_rows, n_targets)
-            What the model predicts; of a ranker, its scores.
+            What the model predicts; for a ranker, its scores.
         """
         if self._is_combined():
             return self._answer("predict", X)
@@ -149,13 +148,13 @@ class AllTreesRegressor(DropIn, RegressorMixin, BaseEstimator):
         return raw
 
     def predictor(self) -> RowAnswer:
-        """Return a thin callable that answers one row at a time, for serving.
+        """Return a lightweight callable that predicts one row at a time.
 
         Returns
         -------
         predictor : callable
-            ``predictor(row)`` takes a row as that of `AllTreesClassifier` does, and
-            returns what `predict` returns for it.
+            ``predictor(row)`` takes the same rows as that of `AllTreesClassifier`, and
+            returns what `predict` returns.
         """
         check_is_fitted(self)
         forest = self.forest_

@@ -56,7 +56,7 @@ class CountingClassifier(EnsembleClassifier, ABC):
     acceleration_: Comparison
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Answer rows, evaluating as few trees as the rule allows.
+        """Predict class labels, evaluating as few trees as the exit rule allows.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class CountingClassifier(EnsembleClassifier, ABC):
         return self.predict_counted(X)[0]
 
     def predict_counted(self, X: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
-        """Answer rows, and tell how many trees were evaluated.
+        """Predict class labels, and return how many trees were evaluated.
 
         Parameters
         ----------
@@ -99,15 +99,15 @@ class CountingClassifier(EnsembleClassifier, ABC):
         Returns
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
-            In the order of `classes_`; they agree with what `predict` says. For rows
-            that all trees are evaluated for, those of the model itself. For rows that
-            leave early, the mean that the model gave to calibration rows that left at
-            the same exit point with the same answer and a similar partial score.
+            In the order of `classes_`, consistent with `predict`. For rows evaluated
+            by all trees, those of the model itself. For rows that exit early, the
+            model's mean over calibration rows that exited at the same exit point with
+            the same prediction and a similar partial score.
         """
         return self._probabilities(self._rows(X))
 
     def predictor(self, kind: str = "label") -> Callable[[NDArray[np.floating]], Any]:
-        """Return a thin callable that answers one row at a time, for serving.
+        """Return a lightweight callable that predicts one row at a time.
 
         Parameters
         ----------
@@ -121,9 +121,9 @@ class CountingClassifier(EnsembleClassifier, ABC):
             ``predictor(row)`` takes a one-dimensional array of `n_features_in_`
             numbers, float32 or the type that the model compares in, and returns the
             label or the probabilities. Nothing beyond type and length is checked, which
-            makes it fast. A sequence with texts for categories, a dict by the names of
-            the columns, and a data frame of one row are taken, too; for a pipeline that
-            was fitted on a data frame, a row of any of these kinds becomes one.
+            makes it fast. A sequence with strings for categories, a dict keyed by
+            column name, and a data frame of one row are accepted, too; for a pipeline
+            that was fitted on a data frame, a row of any of these kinds is converted.
         """
         check_is_fitted(self)
         check_choice("kind", kind, ("label", "proba"))
@@ -135,7 +135,7 @@ class CountingClassifier(EnsembleClassifier, ABC):
         return self._row_predictor() if kind == "label" else self._row_probabilities()
 
     def at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:
-        """Yield copies that are fitted to rows, each to a bound of its own.
+        """Yield copies fitted to rows, one for each bound.
 
         Work that does not depend on the bound is done once, and the order of the trees
         stays as it is. Nothing is proven about the copies.
@@ -155,7 +155,7 @@ class CountingClassifier(EnsembleClassifier, ABC):
         yield from self._at_levels(self._rows(X), levels)
 
     def full_sums(self, X: Any) -> tuple[NDArray[np.floating], float]:
-        """Return what all trees add up to, and what that is compared with.
+        """Return the sums over all trees, and the threshold they are compared with.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class CountingClassifier(EnsembleClassifier, ABC):
             With two classes one sum: the number of votes for the second class, or its
             score. With more, one sum per class.
         threshold : float
-            With two classes: between the sums of the two answers.
+            With two classes: between the sums of the two classes.
         """
         return self._full_sums(self._rows(X))
 
@@ -287,8 +287,8 @@ class EarlyExitClassifier(EarlyProbabilities, CountingClassifier):
                     parts.given,
                     share=SHARES["prove"],
                     fallback=(
-                        "rows leave only where the rest of the ensemble cannot change "
-                        "the answer"
+                        "rows exit early only where the remaining trees cannot change "
+                        "the prediction"
                     ),
                     stacklevel=4,
                 )

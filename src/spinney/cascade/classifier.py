@@ -48,25 +48,25 @@ from spinney.runtime.scoring import decision_threshold
 
 
 class CascadeClassifier(EarlyExitClassifier):
-    """Answer like the whole ensemble, as soon as the sum of its trees is clear.
+    """Predict like the full ensemble, exiting early once the sum of its trees is clear.
 
-    The trees of a boosted or averaged ensemble are added up in an order chosen for
-    the purpose. After some of them the partial score is compared with two thresholds
-    (with several classes: the lead of the best class with one); rows beyond them are
-    done, the others go on. In gradient boosting with several classes, where each tree
-    adds to one of them, classes that are too far behind are dropped one by one, and
-    their trees are left out. Order and thresholds are fitted to rows without labels.
+    The trees of a boosted or averaged ensemble are summed in an optimized order. At
+    each exit point the partial score is compared with two thresholds (with several
+    classes: the lead of the best class with one); rows beyond them exit, the others
+    continue. In gradient boosting with several classes, where each tree adds to one of
+    them, classes that are too far behind are dropped one by one, and their trees are
+    skipped. Order and thresholds are fitted to rows without labels.
 
     Parameters
     ----------
     estimator : estimator or Forest
         The ensemble. ``FrozenEstimator(model)`` for a trained model; an unfitted
-        estimator is trained by `fit` on three quarters of the rows, drawn without a
-        look at the labels; a class that is missing from them is unknown to the model.
+        estimator is trained by `fit` on three quarters of the rows, drawn regardless
+        of the labels; a class that is missing from them is unknown to the model.
     max_disagreement : float or {label: float}, default=5e-3
-        Share of new rows whose answer may differ from that of the whole ensemble, on
-        average, in ``[0, 1)``. With 0 no answer ever differs. A mapping has a bound for
-        each class: a share of the rows that the whole ensemble puts into it. See Notes.
+        Share of new rows whose prediction may differ from the full ensemble's, on
+        average, in ``[0, 1)``. With 0 none ever differs. A mapping sets a bound for
+        each class: a share of the rows that the full ensemble assigns to it. See Notes.
     order : {"qwyc", "natural", "random", "individual_mse", "greedy_mse"} or \
 array-like, default="qwyc"
         Order of the trees: chosen together with thresholds (``"qwyc"``), as trained,
@@ -74,23 +74,23 @@ array-like, default="qwyc"
         together), or a permutation. Where classes are dropped, ``"qwyc"`` keeps the
         trees as trained, a round of all classes at a time.
     rule : {"thresholds", "fan", "optimal"}, default="thresholds"
-        When a row is done: thresholds at which an early answer is as likely to be wrong
-        at every exit point; the rule of Fan et al.; or thresholds that spread the
-        allowed disagreement over the exit points so that the fewest trees are
+        When a row exits: thresholds at which an early prediction is equally likely to
+        be wrong at every exit point; the rule of Fan et al.; or thresholds that spread
+        the allowed disagreement over the exit points so that the fewest trees are
         evaluated. Classes are dropped with ``"thresholds"`` only.
     early_exit : {"both", "negative", "positive"}, default="both"
-        Which answers may be given early. With ``"negative"`` rows are rejected early,
+        Which predictions may exit early. With ``"negative"`` rows are rejected early,
         and all others are scored in full. Other than ``"both"`` for two classes only.
     tree_costs : array-like of shape (n_trees,), default=None
         Cost of each tree, positive; 1 each by default. Used by ``order="qwyc"`` and
-        ``rule="optimal"``. With costs given, what is minimised is their sum, and
-        there are more exit points than the time that they take would suggest.
+        ``rule="optimal"``. With costs given, their sum is minimised, and there are
+        more exit points than evaluation time alone would justify.
     per_class : bool, default=False
         Whether a single `max_disagreement` is a bound for each class.
     decision_threshold : float, default=None
         For two classes: the probability of the second class from which it is
-        predicted, as in `spinney.read_model`. The bound is then about these answers;
-        None for as the model decides.
+        predicted, as in `spinney.read_model`. The bound then covers these predictions;
+        None for the model's own decision.
     confidence : float, default=None
         If given, the bound holds for new rows with this probability over the draw of
         the rows, and not only on average. It takes more rows and more trees.
@@ -110,25 +110,24 @@ array-like, default="qwyc"
     order_ : ndarray of shape (n_trees,)
         Trees in the order in which they are evaluated.
     exit_points_ : ndarray of shape (n_exit_points,)
-        Numbers of trees after which a row may be done.
+        Numbers of trees after which a row may exit.
     lower_, upper_ : ndarray of shape (n_exit_points,) or None
         With two classes: the thresholds at each exit point.
     margin_ : ndarray of shape (n_exit_points,) or None
-        With several classes: the lead above which a row is done.
+        With several classes: the lead above which a row exits.
     leads_ : ndarray of shape (n_exit_points, n_classes, n_classes) or None
-        Where classes are dropped: the lead of the first class, if it is in front, above
+        Where classes are dropped: the lead of the first class, if it is leading, above
         which the second is dropped.
     rule_ : ExitRule
         All of these in one object.
     expected_trees_ : float
-        Trees evaluated per row, on average over the calibration rows that nothing was
-        fitted to.
+        Trees evaluated per row, on average over the held-out calibration rows.
     expected_disagreement_ : float
-        Share of these rows on which the answer differs from the full one.
+        Share of these rows on which the prediction differs from the full ensemble's.
     promise_ : Promise or None
         What is promised about new rows; ``print(promise_)`` says it in a sentence.
     certificate_ : Certificate or None
-        The same as a certificate, if `confidence` was given.
+        The promise as a certificate, if `confidence` was given.
     class_changes_ : tuple of ClassChange
         How often each class is predicted on the calibration rows, by all trees and
         with early exit.
@@ -148,24 +147,26 @@ array-like, default="qwyc"
 
     Notes
     -----
-    The disagreement is that with the whole ensemble, not errors against the truth.
+    Disagreement is measured against the full ensemble; it is not an error rate.
 
-    The bound is about new rows of the same kind as `X`. Order and thresholds are
-    fitted to one half of `X`, from the most cautious to the boldest, and the other half
-    tells how bold one may be (risk control [2]_): averaged over the draw of `X`, a new
-    row is answered differently with a probability of at most `max_disagreement`. With
-    `confidence` the share of such rows keeps the bound with that probability over the
-    draw of the second half. If half of the rows are too few for the bound, more are
-    kept for it; if all are too few, a warning says how many it takes, and rows leave
-    only where the trees left cannot change the answer.
+    The bound is for new rows from the distribution of `X`. Order and thresholds are
+    fitted to one half of `X`, from the most conservative to the most aggressive, and
+    the other half decides how aggressive to be (risk control [2]_): averaged over the
+    draw of `X`, the prediction for a new row differs with a probability of at most
+    `max_disagreement`. With `confidence` the share of such rows keeps the bound with
+    that probability over the draw of the second half. If half of the rows are too few
+    for the bound, more are held out for it; if all are too few, a warning says how many
+    are needed, and rows exit only where the remaining trees cannot change the
+    prediction.
 
-    Bounds for classes are held by the rows of each class: averaged over the draw of
-    `X`, a new row that the whole ensemble puts into a class is answered differently
-    with a probability of at most its bound. With `confidence` all of them hold together
-    with that probability. Rules are fitted to rows in which rare classes weigh more.
+    Bounds for classes are established on the rows of each class: averaged over the draw
+    of `X`, the prediction for a new row that the full ensemble assigns to a class
+    differs with a probability of at most its bound. With `confidence` all of them hold
+    together with that probability. Rules are fitted to rows in which rare classes have
+    more weight.
 
-    Rows that depend on one another, rows that the model was trained on, or new rows of
-    another kind (drift) invalidate the promise.
+    Dependent rows, rows that the model was trained on, or new rows from another
+    distribution (drift) invalidate the promise.
 
     The order is that of [1]_.
 
@@ -226,19 +227,18 @@ array-like, default="qwyc"
     # ---------------------------------------------------------------- fitting
 
     def fit(self, X: Any, y: Any = None, *, X_order: Any = None) -> CascadeClassifier:
-        """Choose the order of the trees, and when a row is done.
+        """Fit the order of the trees and the exit rule.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            Rows to calibrate on, of the kind that will be predicted, thousands if
-            possible. With an estimator that is still to be trained: rows to train and
-            calibrate on.
+            Calibration rows, like those to be predicted, thousands if possible. With an
+            unfitted estimator: rows to train and calibrate on.
         y : array-like of shape (n_rows,), default=None
             Labels; needed to train the estimator, and for orders by squared error.
         X_order : array-like of shape (n_more_rows, n_features), default=None
             Other rows to choose the order on; those that the model was trained on
-            will do. Without, it is chosen on the rows that thresholds are fitted to.
+            are fine. By default, the rows that thresholds are fitted to.
 
         Returns
         -------
@@ -382,11 +382,11 @@ array-like, default="qwyc"
             yield self._copy_at(level, measured(rule, table), self._engine)
 
     def candidates(self, X: Any) -> list[Callable[[], Self]]:
-        """Return what makes copies fitted to rows, the most cautious first.
+        """Return factories of copies fitted to rows, the most conservative first.
 
         The classifier itself need not be fitted. The candidates are fixed before any
-        row is looked at that a bound is to be established on, and each is fitted only
-        when it is called for. The first one never differs from the full ensemble.
+        row that a bound is to be established on is seen, and each is fitted only
+        when its factory is called. The first one never differs from the full ensemble.
 
         Parameters
         ----------
@@ -442,10 +442,10 @@ array-like, default="qwyc"
         if self.early_exit == "negative":
             return True
         msg = (
-            f"With early_exit={self.early_exit!r}, rows that are decided early have no "
-            "score: they left before it was known, and a rank or an area under a curve "
-            "made of partial scores would be wrong. Use predict_proba, which gives "
-            "them a mean of calibration rows, early_exit='negative', which scores "
+            f"With early_exit={self.early_exit!r}, rows that exit early have no "
+            "full score, and a rank or an area under a curve computed from partial "
+            "scores would be wrong. Use predict_proba, which returns the mean of "
+            "similar calibration rows, early_exit='negative', which scores "
             "every row that is not rejected in full, or the decision_function of "
             "forest_, which evaluates all trees."
         )
@@ -455,7 +455,7 @@ array-like, default="qwyc"
     def decision_function(self, X: Any) -> NDArray[np.floating]:
         """Return the exact full score of rows that were not rejected early.
 
-        There is such a method only with ``early_exit="negative"``.
+        Available only with ``early_exit="negative"``.
 
         Parameters
         ----------

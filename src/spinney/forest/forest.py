@@ -319,7 +319,7 @@ class Forest:
         return engine
 
     def predict(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[Any]:
-        """Answer as the original model does: with labels, if it is a classifier.
+        """Predict as the original model does: class labels, if it is a classifier.
 
         A Booster of LightGBM or XGBoost, and the class ``CatBoost``, return
         probabilities or raw scores from their own `predict`; for these see
@@ -361,7 +361,7 @@ class Forest:
         return self.model_answers(self.engine.raw(self.engine.rows(X), n_jobs))
 
     def model_answers(self, raw: NDArray[np.floating]) -> NDArray[Any]:
-        """Return what the original model's own `predict` makes of these raw scores.
+        """Return what the original model's own `predict` returns for raw scores.
 
         Parameters
         ----------
@@ -371,7 +371,7 @@ class Forest:
         Returns
         -------
         answers : ndarray of shape (n_rows,) or (n_rows, n_classes)
-            As of `predict_model`.
+            As for `predict_model`.
         """
         if self.model_predicts == "answer":
             return self.answers(raw)
@@ -381,7 +381,7 @@ class Forest:
         return raw[:, 0] if self.n_outputs == 1 else raw
 
     def answers(self, raw: NDArray[np.floating]) -> NDArray[Any]:
-        """Return what the original model answers with these raw scores.
+        """Return the original model's predictions for raw scores.
 
         Parameters
         ----------
@@ -391,7 +391,7 @@ class Forest:
         Returns
         -------
         answers : ndarray of shape (n_rows,)
-            As of `predict`.
+            As for `predict`.
         """
         if self.classes is not None:
             return self.classes.take(self.winners(raw))
@@ -399,7 +399,7 @@ class Forest:
         return numbers[:, 0] if self.n_outputs == 1 else numbers
 
     def winners(self, raw: NDArray[np.floating]) -> NDArray[np.intp]:
-        """Return the class index that wins with these raw scores.
+        """Return the winning class index for raw scores.
 
         Parameters
         ----------
@@ -409,7 +409,7 @@ class Forest:
         Returns
         -------
         winners : ndarray of shape (n_rows,)
-            Indices into `classes_`. Of equal scores the first wins.
+            Indices into `classes_`. Ties go to the first.
         """
         if self.n_outputs == 1:
             threshold = raw.dtype.type(self.effective_threshold)
@@ -440,7 +440,7 @@ class Forest:
         return self.probabilities(self.engine.raw(self.engine.rows(X), n_jobs))
 
     def probabilities(self, raw: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Return the probabilities of the classes with these raw scores.
+        """Return the class probabilities for raw scores.
 
         Parameters
         ----------
@@ -450,7 +450,7 @@ class Forest:
         Returns
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
-            As of `predict_proba`.
+            As for `predict_proba`.
         """
         if len(self.classes) == 1:  # type: ignore[arg-type]
             return raw
@@ -464,7 +464,7 @@ class Forest:
     def decision_function(
         self, X: ArrayLike, n_jobs: int | None = None
     ) -> NDArray[np.floating]:
-        """Return the raw scores: base score and trees put together, before the link.
+        """Return the raw scores: base score plus trees, before the link function.
 
         Parameters
         ----------
@@ -536,7 +536,7 @@ class Forest:
     def predictor(
         self, kind: str = "label"
     ) -> RowPredictor | NumberPredictor | ProbabilityPredictor | EncodingPredictor:
-        """Return a thin callable that answers one row at a time, for serving.
+        """Return a lightweight callable that predicts one row at a time.
 
         Parameters
         ----------

@@ -37,36 +37,36 @@ PICKLED = (
 
 
 def read_model(model: Any, *, decision_threshold: float | None = None) -> Forest:
-    """Turn a trained ensemble into a `Forest` that answers exactly as it does.
+    """Convert a trained ensemble into a `Forest` with exactly its predictions.
 
     Parameters
     ----------
     model : estimator, booster, str or path
         A fitted scikit-learn, LightGBM, XGBoost or CatBoost model, a fitted
         `FeatureCostPruner` or `BudgetedForestClassifier`, or the path of a model file
-        of LightGBM, XGBoost or CatBoost. What kind of model it is follows from
-        the module its class comes from; only the library it belongs to is used. A
-        :class:`~sklearn.frozen.FrozenEstimator` is looked through. A
-        :class:`~sklearn.pipeline.Pipeline` that changes rows before its model sees
-        them is refused, since a forest is the trees alone: `spinney.accelerate` and
+        of LightGBM, XGBoost or CatBoost. The kind of model is determined by
+        the module of its class; only the library it belongs to is imported. A
+        :class:`~sklearn.frozen.FrozenEstimator` is unwrapped. A
+        :class:`~sklearn.pipeline.Pipeline` that transforms rows before its model sees
+        them is rejected, since a forest holds only the trees: `spinney.accelerate` and
         the classifiers apply its steps.
     decision_threshold : float, default=None
         For two classes: the probability of the second class from which it is
-        predicted, above 0 and below 1; None for as the model itself decides. Then
+        predicted, above 0 and below 1; None for the model's own decision. Then
         ``forest.predict(X) == classes_[1]`` where ``model.predict_proba(X)[:, 1] >=
-        decision_threshold``, on every row, and everything that is made of the forest is
-        about these answers.
+        decision_threshold``, on every row, and everything built from the forest
+        refers to these predictions.
 
     Returns
     -------
     forest : Forest
-        Answers like the model on float32 and float64 rows, with NaN, infinities and
-        values on a threshold.
+        Predicts like the model on float32 and float64 rows, including NaN, infinities
+        and values on a threshold.
 
     Raises
     ------
     UnsupportedModelError
-        If the model cannot be read exactly; nothing is read approximately.
+        If the model cannot be read exactly; no model is read approximately.
     sklearn.exceptions.NotFittedError
         If the model has not been trained.
 

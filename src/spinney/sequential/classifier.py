@@ -51,32 +51,31 @@ PLANNED_FOR = (0.05, 0.2, 0.5, 1.0)
 
 
 class SequentialVotingClassifier(EarlyExitClassifier):
-    """Answer like the whole ensemble, after evaluating only a few of its voters.
+    """Predict like the full ensemble, evaluating only a few of its voters.
 
-    The trees (or other voters) are evaluated in random order. After each of them, or
-    after some of them where an exit costs more than it saves, the votes so far tell
-    whether the rest is likely to change the result; if not, the row is done. How
-    likely is likely is worked out from `max_disagreement`.
+    The trees (or other voters) are evaluated in random order. At each exit point the
+    votes so far show whether the remaining ones are likely to change the result; if
+    not, the row exits. How likely is too likely follows from `max_disagreement`.
 
     Parameters
     ----------
     estimator : estimator, Forest or list of fitted classifiers
         The ensemble. ``FrozenEstimator(model)`` for a trained model, whose `fit` then
         takes unlabelled rows; an unfitted estimator is trained by `fit` on three
-        quarters of the rows, and the rest is used to calibrate. Which rows is drawn
-        without a look at the labels, so that those kept back are like new rows; a
-        class that is missing from the others is unknown to the model. Forests of every
-        kind that `spinney.read_model` knows and whose trees vote are run by compiled
-        code. The members of a `VotingClassifier`, of a `BaggingClassifier` of
-        anything, or of a list are called one by one, for undecided rows only.
+        quarters of the rows, and the rest is used to calibrate. The split ignores the
+        labels, so that the held-out rows are like new rows; a class that is missing
+        from the training rows is unknown to the model. Forests of every kind that
+        `spinney.read_model` supports and whose trees vote are run by compiled code.
+        The members of a `VotingClassifier`, of a `BaggingClassifier` of any estimator,
+        or of a list are called one by one, for undecided rows only.
     max_disagreement : float or {label: float}, default=1e-3
-        Share of new rows whose answer may differ from that of the whole ensemble, on
-        average, in ``[0, 1)``. With 0 a row is done only when the rest cannot change
-        the result. A mapping has a bound for each class: a share of the rows that the
-        whole ensemble puts into it. See Notes.
+        Share of new rows whose prediction may differ from the full ensemble's, on
+        average, in ``[0, 1)``. With 0 a row exits only when the remaining voters cannot
+        change the result. A mapping sets a bound for each class: a share of the rows
+        that the full ensemble assigns to it. See Notes.
     voting : {"auto", "hard", "soft"}, default="auto"
-        The whole ensemble of reference: the majority of the votes (``"hard"``), the
-        mean of the probabilities (``"soft"``), or as the model itself decides.
+        How the full ensemble decides: by the majority of the votes (``"hard"``), by the
+        mean of the probabilities (``"soft"``), or as the model itself does.
     objective : {"minimean", "minimixed", "minimax"}, default="minimean"
         What is minimised, and over which rows the bound holds, see
         `spinney.optimal_strategy`. Other than ``"minimean"`` for hard votes of two
@@ -85,16 +84,16 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         Whether a single `max_disagreement` is a bound for each class.
     decision_threshold : float, default=None
         For two classes and soft votes of trees: the probability of the second class
-        from which it is predicted, as in `spinney.read_model`. The bound is then about
-        these answers; None for as the model decides.
+        from which it is predicted, as in `spinney.read_model`. The bound then covers
+        these predictions; None for the model's own decision.
     confidence : float, default=None
         If given, the bound holds for new rows with this probability over the draw of
         the rows, and not only on average. It takes more rows and more voters.
     min_votes : int, default=1
-        Voters to be evaluated in any case. With 0, hard votes of two classes may be
+        Voters that are always evaluated. With 0, hard votes of two classes may be
         decided without any.
     random_state : int, RandomState instance or None, default=None
-        Draws the order of the voters, once for all rows, and what rows to hold out.
+        Draws the order of the voters, once for all rows, and which rows to hold out.
         Pass an int for the same results on every call.
     n_jobs : int, default=None
         Number of threads; None means one, -1 all cores.
@@ -104,29 +103,29 @@ class SequentialVotingClassifier(EarlyExitClassifier):
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     voting_ : {"hard", "soft"}
-        How the whole ensemble decides.
+        How the full ensemble decides.
     order_ : ndarray of shape (n_voters,)
         Order in which the voters are evaluated.
     exit_points_ : ndarray
-        Numbers of voters after which a row may be done.
+        Numbers of voters after which a row may exit.
     rule_ : ExitRule
-        Order, exit points and when a row leaves, in one object.
+        Order, exit points and exit conditions, in one object.
     strategy_ : StoppingStrategy or None
         The strategy, for hard votes of two classes.
     expected_votes_ : float
         Voters evaluated per row, on average over the rows that the strategy was fitted
         to and all orders.
     expected_disagreement_ : float
-        Share of these rows on which the answer differs, on average over all orders.
+        Share of these rows on which the prediction differs, on average over all orders.
     promise_ : Promise or None
         What is promised about new rows; ``print(promise_)`` says it in a sentence.
     certificate_ : Certificate or None
-        The same as a certificate, if `confidence` was given.
+        The promise as a certificate, if `confidence` was given.
     class_changes_ : tuple of ClassChange
         How often each class is predicted on the calibration rows, by all voters and
         with early exit.
     forest_ : Forest or None
-        The ensemble as a forest; None if its members are no trees.
+        The ensemble as a forest; None if its members are not trees.
     estimator_ : estimator
         The trained ensemble.
     n_features_in_ : int
@@ -141,25 +140,25 @@ class SequentialVotingClassifier(EarlyExitClassifier):
 
     Notes
     -----
-    The bound is on the disagreement with the whole ensemble, not on errors against
-    the truth, and about new rows of the same kind as `X`. Strategies are fitted to one
-    half of `X`, from the most cautious to the boldest, and the other half tells how
-    bold one may be in the order that was drawn (risk control [1]_): averaged over the
-    draw of `X`, a new row is answered differently with a probability of at most
-    `max_disagreement`. With `confidence` the share of such rows keeps the bound with
-    that probability over the draw of the second half. If half of the rows are too few
-    for the bound, more are kept for it; if all are too few, a warning says how many it
-    takes, and a row is done only when the rest cannot change the result. Bounds for
-    classes are held by the rows of each class: a new row that the whole ensemble puts
-    into a class is answered differently with a probability of at most its bound; with
-    `confidence` all of them hold together with that probability. Rows of another kind
-    (drift), or rows that the model was trained on, invalidate the promise.
+    The bound is on the disagreement with the full ensemble, not on errors against the
+    true labels, for new rows from the distribution of `X`. Strategies are fitted to one
+    half of `X`, from the most conservative to the most aggressive, and the other half
+    decides how aggressive to be in the order that was drawn (risk control [1]_):
+    averaged over the draw of `X`, the prediction for a new row differs with a
+    probability of at most `max_disagreement`. With `confidence` the share of such rows
+    keeps the bound with that probability over the draw of the second half. If half of
+    the rows are too few for the bound, more are held out for it; if all are too few, a
+    warning says how many are needed, and a row exits only when the remaining voters
+    cannot change the result. Bounds for classes are established on the rows of each
+    class: the prediction for a new row that the full ensemble assigns to a class
+    differs with a probability of at most its bound; with `confidence` all of them hold
+    together with that probability. Rows from another distribution (drift), or rows that
+    the model was trained on, invalidate the promise.
 
     With ``"minimixed"`` and ``"minimax"`` the bound holds for every row, whatever `X`
-    is, over the random order and the lots that the strategy draws. With `votes` it
-    holds on average over votes that are distributed so, and the random order. One
-    order is drawn by `fit` and serves all rows, so the share that is seen with it
-    scatters around its mean.
+    is, over the random order and the random draws of the strategy. With `votes` it
+    holds on average over votes of that distribution and the random order. One order is
+    drawn by `fit` and used for all rows, so the observed share varies around its mean.
 
     References
     ----------
@@ -216,13 +215,13 @@ class SequentialVotingClassifier(EarlyExitClassifier):
     def fit(
         self, X: Any, y: Any = None, *, votes: ArrayLike | str | None = None
     ) -> SequentialVotingClassifier:
-        """Find out when it is safe to stop.
+        """Fit the stopping strategy to calibration rows.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            Rows to calibrate on, of the kind that will be predicted. With an
-            estimator that is still to be trained: rows to train and calibrate on.
+            Calibration rows, like those to be predicted. With an unfitted estimator:
+            rows to train and calibrate on.
         y : array-like of shape (n_rows,), default=None
             Labels; needed only to train the estimator.
         votes : {None, "uniform", "out_of_bag"} or array-like, default=None
@@ -313,8 +312,8 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         if self.decision_threshold is not None:
             if self.voting == "hard":
                 msg = (
-                    "decision_threshold is about the probability that the model gives, "
-                    "and voting='hard' counts votes. Use voting='auto'."
+                    "decision_threshold applies to the model's probabilities, but "
+                    "voting='hard' counts votes. Use voting='auto'."
                 )
                 raise InvalidArgumentError(msg)
             model = read_model(model, decision_threshold=self.decision_threshold)
@@ -446,12 +445,12 @@ class SequentialVotingClassifier(EarlyExitClassifier):
             yield self._copy_at(bound, fitted, self._engine)
 
     def candidates(self, X: Any) -> list[Callable[[], Self]]:
-        """Return what makes copies fitted to rows, the most cautious first.
+        """Return factories of copies fitted to rows, the most conservative first.
 
         The classifier itself need not be fitted. The candidates are fixed before any
-        row is looked at that a bound is to be established on, and each is fitted only
-        when it is called for. The first one never differs from the full ensemble that
-        `voting` names.
+        row that a bound is to be established on is seen, and each is fitted only
+        when its factory is called. The first one never differs from the full ensemble
+        as `voting` defines it.
 
         Parameters
         ----------
@@ -508,7 +507,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         return validate_data(self, X, reset=False, ensure_all_finite=finite)
 
     def predict_full(self, X: Any) -> NDArray[Any]:
-        """Answer with the whole ensemble that `voting` names.
+        """Predict with the full ensemble, as `voting` defines it.
 
         Parameters
         ----------
@@ -524,7 +523,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         return self._full_labels(X, self.voting_)
 
     def predict_model(self, X: Any) -> NDArray[Any]:
-        """Answer as the trained ensemble's own `predict` does.
+        """Predict class labels, as the trained ensemble's own `predict` does.
 
         Parameters
         ----------
