@@ -455,4 +455,4 @@ def _votes(voting: str, model: Any, settings: dict[str, Any], X: Any) -> Ladder:
 
 def _cascades(rule: str, model: Any, settings: dict[str, Any], X: Any) -> Ladder:
     """Return classifiers that add up scores in a chosen order."""
-    return CascadeClassifier(model, rule=rule, **settings).candidates(X)
+    return CascadeClassifier(model, rule=rule, verbose=False, **settings).candidates(X)

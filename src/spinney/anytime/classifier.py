@@ -55,9 +55,10 @@ class AnytimeForestClassifier(EnsembleClassifier):
         Draws the random order, and the rows that an unfitted estimator is trained on.
     n_jobs : int or None, default=None
         Number of threads; None means one, -1 all cores.
-    verbose : bool or callable, default=False
-        Whether to draw a progress bar on standard error while the order is found; a
-        callable is given the share of the work that is done.
+    verbose : bool, callable or None, default=None
+        Whether to draw a progress bar on standard error; a callable is given the
+        share of the work that is done. None draws one in interactive use, if standard
+        error is a terminal and it takes more than two seconds; False never does.
 
     Attributes
     ----------
@@ -122,7 +123,7 @@ class AnytimeForestClassifier(EnsembleClassifier):
         order: str | ArrayLike = "backward_squirrel",
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: Any = False,
+        verbose: Any = None,
     ) -> None:
         self.estimator = estimator
         self.order = order

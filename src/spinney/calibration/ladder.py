@@ -38,6 +38,8 @@ MOST_NAMED = 5
 
 # How far the most cautious candidates are moved out, in deviations.
 WIDENINGS = (3.0, 2.0, 1.5, 1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05)
+# A disagreement of 1 is no bound.
+MOST_AIMED_AT = 0.999
 # What part of the bound candidates aim at: rules whose most cautious candidates are
 # widened, and votes in random order. They go beyond the bound, since in the order drawn
 # fewer answers may differ than a candidate aims at.
@@ -354,4 +356,6 @@ def rungs(
     made: list[Callable[[], Candidate]] = []
     if widen is not None:
         made += [lambda far=far: widen(safe(), far) for far in WIDENINGS]  # type: ignore[misc]
-    return made + [partial(fit, level * max_disagreement) for level in levels]
+    # Levels beyond the bound may aim at more than there is.
+    aims = [min(level * max_disagreement, MOST_AIMED_AT) for level in levels]
+    return made + [partial(fit, aim) for aim in aims]

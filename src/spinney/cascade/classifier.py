@@ -99,9 +99,10 @@ array-like, default="qwyc"
         result on every call.
     n_jobs : int, default=None
         Number of threads; None means one, -1 all cores.
-    verbose : bool or callable, default=False
-        Whether to draw a progress bar on standard error while the order is found; a
-        callable is given the share of the work that is done.
+    verbose : bool, callable or None, default=None
+        Whether to draw a progress bar on standard error; a callable is given the
+        share of the work that is done. None draws one in interactive use, if standard
+        error is a terminal and it takes more than two seconds; False never does.
 
     Attributes
     ----------
@@ -209,7 +210,7 @@ array-like, default="qwyc"
         confidence: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: Any = False,
+        verbose: Any = None,
     ) -> None:
         self.estimator = estimator
         self.max_disagreement = max_disagreement

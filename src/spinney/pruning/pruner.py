@@ -91,9 +91,10 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         Draws the held-out rows if the estimator is still to be trained.
     n_jobs : int or None, default=None
         Number of threads to predict with, and of jobs for the decomposition.
-    verbose : bool or callable, default=False
+    verbose : bool, callable or None, default=None
         Whether to draw a progress bar on standard error; a callable is given the
-        share of the work that is done.
+        share of the work that is done. None draws one in interactive use, if standard
+        error is a terminal and it takes more than two seconds; False never does.
 
     Attributes
     ----------
@@ -162,7 +163,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         complete: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: Any = False,
+        verbose: Any = None,
     ) -> None:
         self.estimator = estimator
         self.feature_costs = feature_costs
