@@ -36,7 +36,7 @@ print(fast.acceleration_)
 
 # %%
 # Fresh rows give a certificate that holds with 95 % confidence.
-# ``accelerate(..., confidence=0.95)`` would have kept rows for that by itself.
+# ``accelerate(..., confidence=0.95)`` would have held out rows for that.
 fresh, truth = X[17_000:], y[17_000:]
 certificate = spinney.certify(fast, fresh, confidence=0.95)
 print(certificate)
@@ -47,7 +47,7 @@ if certificate.upper_bound > 0.01:
 # How many trees were evaluated, and what early exit costs in accuracy.
 labels, n_evaluated = fast.predict_counted(fresh)
 print(f"trees evaluated: {n_evaluated.mean():.1f} of {fast.forest_.n_trees} on average")
-print(f"right: {(labels == truth).mean():.4f}", end=", ")
+print(f"accuracy: {(labels == truth).mean():.4f}", end=", ")
 print(f"with all trees: {(model.predict(fresh) == truth).mean():.4f}")
 
 # %%

@@ -57,7 +57,7 @@ print(f"{rejected.mean():.1%} of {len(items):,} items rejected early;")
 print(f"{n_evaluated.mean():.0f} of {cascade.forest_.n_trees} trees evaluated per item")
 
 own = model.predict(items)
-print(f"decided otherwise than the model: {(labels != own).mean():.3%}")
+print(f"decided differently from the model: {(labels != own).mean():.3%}")
 print(f"of the items that it accepts, lost: {(labels[own == 1] == 0).mean():.2%}")
 
 # %%

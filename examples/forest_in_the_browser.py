@@ -1,9 +1,9 @@
 """Put a forest into a web page: exported as C, compiled to WebAssembly, no server.
 
-A random forest is exported twice, once as a classifier that leaves early and once as an
+A random forest is exported twice, once as a classifier that exits early and once as an
 anytime forest, compiled to WebAssembly with clang, and put into one HTML page with a
-slider for every feature. The page shows the answer, how many trees it took, and how the
-answer comes about step by step. It asks nobody for anything: open the file.
+slider for every feature. The page shows the prediction, the number of trees evaluated,
+and the score step by step. It loads nothing from the network: open the file.
 
 Needs clang and lld (on Debian: apt-get install clang lld). Without them the script says
 so and writes nothing.
@@ -80,7 +80,7 @@ def page(early, steps, X):
     forest = early.forest_
     description = (
         f"A random forest of {forest.n_trees} trees, exported as C and compiled to "
-        f"{len(code):,} bytes of WebAssembly. Move a slider: every answer is computed "
+        f"{len(code):,} bytes of WebAssembly. Move a slider: predictions are computed "
         "here, by the same code that runs on a microcontroller. The prediction exits "
         "early, so that near the decision threshold it can differ from that of all "
         "trees, where the curve ends. Data: breast cancer, Wisconsin; no medical "

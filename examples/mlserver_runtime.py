@@ -1,4 +1,4 @@
-"""A runtime for MLServer: the V2 inference protocol, which KServe and Seldon speak.
+"""A runtime for MLServer, with the V2 inference protocol of KServe and Seldon.
 
 MLServer calls `load` once in each of its processes and `predict` for each request. In
 `model-settings.json` beside the model file:
@@ -9,9 +9,9 @@ MLServer calls `load` once in each of its processes and `predict` for each reque
       "parameters": {"uri": "./model.spinney"}
     }
 
-and this file where Python finds it: `PYTHONPATH=examples mlserver start FOLDER`. A
+and this file on Python's path: `PYTHONPATH=examples mlserver start FOLDER`. A
 request has one input of shape (rows, features), or one input per column, by name. The
-answer has the outputs `label`, `n_evaluated` and, if the model has it, `probability`.
+response has the outputs `label`, `n_evaluated` and, if the model has it, `probability`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spinney.integrations.portable import PortableModel
 
 
 class SpinneyRuntime(MLModel):
-    """Answers requests of the V2 inference protocol with a file of spinney."""
+    """Serves a spinney file with the V2 inference protocol."""
 
     async def load(self) -> bool:
         self._portable = PortableModel(await get_model_uri(self.settings))

@@ -1,11 +1,11 @@
-"""Serve a model over HTTP with FastAPI: metrics, reload, and a quiet end.
+"""Serve a model over HTTP with FastAPI: metrics, reload, and graceful shutdown.
 
-`make_app` returns the application. POST /predict answers one row with `predictor()`,
+`make_app` returns the application. POST /predict predicts one row with `predictor()`,
 which checks a share of the rows against all trees (`spinney.Monitor`). GET /metrics
 is for Prometheus: a histogram of latency, one of trees evaluated, and the monitor of
 the bound. POST /reload, or a new file under the same path, swaps the model: requests
-under way finish with the model they began with, and none is dropped. On SIGTERM uvicorn
-stops accepting, finishes what is under way, and ends.
+in flight finish with the model they started with, and none is dropped. On SIGTERM
+uvicorn stops accepting, finishes the requests in flight, and exits.
 
 Run it: python examples/serve_http.py model.spinney --port 8000
 It listens on 127.0.0.1 only. It needs fastapi, uvicorn and prometheus_client.
@@ -31,7 +31,7 @@ BUCKETS = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 0.1, 1.0)
 
 
 class Model:
-    """One version of the model, which stays as it is while requests use it."""
+    """One version of the model, unchanged while requests use it."""
 
     def __init__(self, path):
         self.stamp = _stamp(path)
@@ -56,7 +56,7 @@ class Model:
 
 
 class Service:
-    """The model that answers now, and how a new one takes its place."""
+    """The current model, and how a new one replaces it."""
 
     def __init__(self, path):
         self.path = os.fspath(path)
@@ -65,7 +65,7 @@ class Service:
         self._lock = threading.Lock()
 
     def reload(self):
-        """Load the file again; what is wrong with it leaves the old model in place."""
+        """Load the file again; if it is invalid, the old model stays."""
         with self._lock:
             try:
                 new = Model(self.path)

@@ -1,11 +1,10 @@
 """Serve a model one row at a time, over HTTP, without any web framework.
 
-A service gets one row per request, and most of the time of a small request goes into
-what surrounds the trees. So the model file is loaded once, when the service starts,
-and `predictor()` answers: a thin callable that takes a row as the model knows it, with
-texts for categories and None for what is missing, as a list or by the names of the
-columns. What may be wrong with a request is checked here, where there are words for
-the caller.
+A service gets one row per request, and most of the time of a small request is spent
+outside the trees. So the model file is loaded once, when the service starts, and
+`predictor()` makes the predictions: a thin callable that takes a row with strings for
+categories and None for missing values, as a list or by column name. Requests are
+validated here, with error messages for the caller.
 
 `make_app` returns an ASGI application, the interface that FastAPI, Starlette and
 others have in common, so `uvicorn serve_one_row:app` or any other such server runs it.
@@ -43,11 +42,11 @@ LARGEST_BODY = 100_000  # bytes
 
 
 class BadRequest(Exception):
-    """What the caller has to change."""
+    """An invalid request, with a message for the caller."""
 
 
 class Model:
-    """A fitted classifier from a file, ready to answer requests."""
+    """A fitted classifier from a file, ready to serve requests."""
 
     def __init__(self, path):
         self.classifier = spinney.load(path)  # no pickle: loading runs no code
@@ -58,19 +57,19 @@ class Model:
     def answer(self, request):
         """Answer `{"features": ..., "count": false}`.
 
-        The features are a list in the order of the training, or an object by the names
-        of the columns. Numbers are numbers, categories are texts, null is missing.
+        The features are a list in the order of training, or an object by column name.
+        Numbers are numbers, categories are strings, null is missing.
         """
         row = self.checked_row(request)
         try:
             if not request.get("count", False):
                 return {"label": self.predict_row(row).item()}
-            # How many trees it took is told by predict_counted. That one checks its
-            # input as scikit-learn does, which takes longer than the trees.
+            # predict_counted also returns the trees evaluated. It validates its input
+            # as scikit-learn does, which takes longer than the trees.
             labels, n_evaluated = self.classifier.predict_counted(self.as_frame(row))
         except (TypeError, ValueError) as error:
-            # A text where the model takes a number, a column that is not there: the
-            # message says which.
+            # A string where the model takes a number, a missing column: the message
+            # says which.
             raise BadRequest(str(error)) from None
         return {"label": labels[0].item(), "n_evaluated": int(n_evaluated[0])}
 
@@ -148,7 +147,7 @@ async def read_json(receive):
 
 
 def post(app, path, body):
-    """Call an ASGI application as a server would; return status and answer."""
+    """Call an ASGI application as a server would; return status and response."""
     sent = []
 
     async def receive():
@@ -163,9 +162,9 @@ def post(app, path, body):
 
 
 def make_model_file(path):
-    """Train a model, find out when it may stop, and save that; return new rows.
+    """Train a model, fit early exit, and save it; return new rows.
 
-    Its rows have missing values and a column of categories.
+    The rows have missing values and a category column.
     """
     rng = np.random.default_rng(0)
     n_rows = 9000
