@@ -45,6 +45,7 @@ include_patterns = [
     "benchmarks/export/README.md",
     "benchmarks/promise/*.md",
     "benchmarks/rivals/README.md",
+    "benchmarks/serving/README.md",
     "benchmarks/papers/*.md",
     "CHANGELOG.md",
 ]
