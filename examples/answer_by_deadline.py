@@ -44,7 +44,7 @@ for k in (0, 10, 30, 100, 200, n_steps):
     print(f"  {k:5} steps: {curve[k]:.3f}   in random order: {random_curve[k]:.3f}")
 
 # %%
-# The accuracy after every step, beside a random order.
+# The accuracy after every step, compared with a random order.
 fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 ax.plot(curve, label="backward squirrel order")
 ax.plot(random_curve, label="random order")

@@ -1,7 +1,7 @@
 """A runtime for MLServer, with the V2 inference protocol of KServe and Seldon.
 
 MLServer calls `load` once in each of its processes and `predict` for each request. In
-`model-settings.json` beside the model file:
+`model-settings.json` next to the model file:
 
     {
       "name": "triage",
