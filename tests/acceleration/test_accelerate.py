@@ -591,12 +591,12 @@ def test_a_setting_out_of_range_is_named(forest, settings, message):
 
 
 def test_too_few_rows_to_part_are_refused(forest):
-    with pytest.raises(ValueError, match=r"too few rows: X has 5.*6 are the least"):
+    with pytest.raises(ValueError, match=r"too few rows: X has 5.*at least 6"):
         spinney.accelerate(forest, X[:5])
 
 
 def test_few_rows_for_a_small_bound_are_warned_of(forest):
-    with pytest.warns(SpinneyWarning, match="takes 9,999 calibration rows"):
+    with pytest.warns(SpinneyWarning, match="needs 9,999 held-out calibration rows"):
         spinney.accelerate(forest, X[1500:1800], max_disagreement=1e-4, random_state=0)
 
 

@@ -24,7 +24,7 @@ from spinney.errors import InvalidArgumentError, SpinneyWarning, UnsupportedMode
 THRESHOLDS = (0.1, 0.3, 0.5, 0.9)
 
 # Rare classes lose much here by design; where that matters, it is tested.
-pytestmark = pytest.mark.filterwarnings("ignore:Early exit loses much")
+pytestmark = pytest.mark.filterwarnings("ignore:Early exit loses many")
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def test_exported_code_decides_at_the_threshold(rare, tmp_path):
     report = spinney.export_c(quick, tmp_path / "quick.c")
     assert report is not None
     text = (tmp_path / "quick.c").read_text()
-    assert "at most 2 % of the answers differ" in text
+    assert "at most 2 % of the predictions differ" in text
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1.0, -0.5, 2, True, "half", float("nan")])
@@ -200,7 +200,7 @@ def test_each_class_has_a_bound(rare, tmp_path, kind, confidence):
     assert other.status()["e_value"] == pytest.approx(status["e_value"])
     assert other.status()["by_class"] == status["by_class"]
     page = quick.report(X[6000:7000])
-    assert "puts into a class" in " ".join(str(page).split())
+    assert "assigns to a class" in " ".join(str(page).split())
     json.dumps(dict(page))
 
 
@@ -239,8 +239,8 @@ def test_too_few_rows_of_a_class_are_told(rare):
     n_rare = np.count_nonzero(full == "rare")
     quick = classifiers(models, max_disagreement=bounds)[0]
     words = (
-        f"'rare' takes 999 rows that nothing is fitted to, 1,009 in all, and the model "
-        f"puts {n_rare:,} of X into it"
+        f"'rare' needs 999 held-out rows, 1,009 in all, but the model assigns "
+        f"{n_rare:,} of X to it"
     )
     with pytest.warns(SpinneyWarning, match=words):
         quick.fit(X)
@@ -301,7 +301,7 @@ def test_a_bound_on_the_loss_of_accuracy(rare, tmp_path, model, confidence):
     )
     assert fast.promise_.max_disagreement is None
     assert fast.promise_.accuracy.max_accuracy_loss == 0.01
-    assert "at most 1 % more of the answers are wrong" in repr(fast)
+    assert "at most 1 % more of the predictions are wrong" in repr(fast)
     labels, n_evaluated = fast.predict_counted(X[7000:])
     full = models[model].predict(X[7000:])
     lost = np.mean(labels != y[7000:]) - np.mean(full != y[7000:])
@@ -309,7 +309,7 @@ def test_a_bound_on_the_loss_of_accuracy(rare, tmp_path, model, confidence):
     assert n_evaluated.mean() < 0.8 * fast.forest_.n_trees
     spinney.save(fast, tmp_path / "fast.spinney")
     assert spinney.load(tmp_path / "fast.spinney").promise_ == fast.promise_
-    with pytest.raises(InvalidArgumentError, match="monitor watches the disagreement"):
+    with pytest.raises(InvalidArgumentError, match="monitor checks the disagreement"):
         spinney.Monitor(fast)
     page = fast.report(X[7000:8000], y[7000:8000])
     assert "1 % more errors allowed" in " ".join(str(page).split())

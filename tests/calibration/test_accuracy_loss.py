@@ -133,14 +133,15 @@ def test_the_promise_says_what_holds():
     promise = limits.promise(full, early, true)
     assert promise.max_disagreement is None
     assert str(promise) == (
-        "On new rows of the same kind, at most 2 % more of the answers are wrong than "
-        "with the full ensemble, on average (of 1,000 calibration rows 5 became wrong "
-        "and 7 right)."
+        "On new rows of the same kind, at most 2 % more of the predictions are wrong "
+        "than with the full ensemble, on average (of 1,000 calibration rows 5 became "
+        "wrong and 7 right)."
     )
     assert type(promise).from_dict(promise.to_dict()) == promise
     both = limits_for(0.03, False, np.arange(2), 0.9, 0.02).promise(full, early, true)
-    assert "at most 3 % of the answers differ, with 90 % confidence (12 of" in str(both)
-    assert "; and at most 2 % more of the answers are wrong" in str(both)
+    words = "at most 3 % of the predictions differ, with 90 % confidence (12 of"
+    assert words in str(both)
+    assert "; and at most 2 % more of the predictions are wrong" in str(both)
 
 
 def test_both_bounds_are_tested():

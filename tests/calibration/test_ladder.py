@@ -89,18 +89,20 @@ def warning(n_rows, n_given, bound, confidence):
 def test_the_warning_says_how_many_rows_are_needed():
     text = warning(100, 200, 0.001, None)
     assert "at most 0.1 % on new rows, on average, could not be established" in text
-    assert "so all trees are evaluated. That takes 999 calibration rows" in text
-    assert "1,049 rows in all, and X has 200" in text
+    assert (
+        "so all trees are evaluated. That needs 999 held-out calibration rows" in text
+    )
+    assert "1,049 rows in all, but X has 200" in text
     assert "larger max_disagreement: 0.00663 or more" in text
     text = warning(100, 200, 0.001, 0.95)
     assert "with 95 % confidence" in text
-    assert "2,995 calibration rows" in text
+    assert "2,995 held-out calibration rows" in text
     assert "3,045 rows in all" in text
 
 
 def test_the_warning_does_not_ask_for_numbers_that_are_there():
     text = warning(2000, 4000, 0.001, None)
-    assert "on 2,000 calibration rows even the most cautious" in text
+    assert "on 2,000 calibration rows even the most conservative" in text
 
 
 @given(n_given=st.integers(0, 5000), confidence=st.sampled_from([None, 0.9, 0.95]))
@@ -116,15 +118,15 @@ def test_the_bound_that_the_warning_allows_would_have_been_in_reach(
 
 
 PROMISES = [
-    (Promise("never", 0.1), "Every answer is that of the full ensemble."),
+    (Promise("never", 0.1), "Every prediction is that of the full ensemble."),
     (Promise("each row", 0.01), "a probability of at most 1 % over the random order"),
     (
         Promise("expected", 0.001, None, 2000, 1),
-        "at most 0.1 % of the answers differ, on average (1 of 2,000 calibration rows",
+        "at most 0.1 % of the predictions differ, on average (1 of 2,000 calibration",
     ),
     (Promise("confidence", 0.001, 0.95, 5000, 1), "differ, with 95 % confidence (1 of"),
-    (Promise("votes", 0.02), "At most 2 % of the answers differ, on average over"),
-    (Promise("out of bag", 0.02), "About 2 % of the answers differ"),
+    (Promise("votes", 0.02), "At most 2 % of the predictions differ, on average over"),
+    (Promise("out of bag", 0.02), "About 2 % of the predictions differ"),
 ]
 
 

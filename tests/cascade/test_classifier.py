@@ -302,7 +302,7 @@ def test_by_default_new_rows_keep_the_bound_on_average(boosted):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(
-    ("confidence", "words"), [(None, "takes 999 .*1,049 rows"), (0.95, "takes 2,995 ")]
+    ("confidence", "words"), [(None, "needs 999 .*1,049 rows"), (0.95, "needs 2,995 ")]
 )
 def test_with_too_few_rows_nothing_differs_and_a_warning_says_how_many_it_takes(
     boosted, rule, confidence, words

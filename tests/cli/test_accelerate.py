@@ -286,8 +286,8 @@ def test_a_bound_for_each_class(accelerate, tmp_path):
     fast = spinney.load(tmp_path / "fast.spinney")
     if promise["kind"] != "never":  # else nothing was faster than all trees
         assert [one["max_disagreement"] for one in promise["by_class"]] == [0.1, 0.05]
-        assert "puts into a class" in promise["words"]
-        assert "puts into a class" in (tmp_path / "page.html").read_text("utf-8")
+        assert "assigns to a class" in promise["words"]
+        assert "assigns to a class" in (tmp_path / "page.html").read_text("utf-8")
         assert fast.max_disagreement == {0: 0.1, 1: 0.05}
 
 
@@ -305,7 +305,7 @@ def test_a_bound_on_the_loss_of_accuracy(accelerate, tmp_path):
     promise = json.loads(done.stdout)["promise"]
     if promise["kind"] != "never":
         assert promise["accuracy"]["max_accuracy_loss"] == 0.02
-        assert "more of the answers are wrong" in promise["words"]
+        assert "more of the predictions are wrong" in promise["words"]
         assert "2 % more errors allowed" in " ".join(page.read_text("utf-8").split())
 
 

@@ -53,7 +53,7 @@ WORDS = {
     "forest": ["forest (Forest)", "25, put together by mean"],
     "sequential": ["votes that stop early", "voting", "soft", "at most 2 % of the"],
     "cascade": ["cascade", "rule", "thresholds", "expected trees", "of 25 per row"],
-    "all": ["all trees are evaluated", "Every answer is that of the full"],
+    "all": ["all trees are evaluated", "Every prediction is that of the full"],
     "anytime": ["anytime forest", "steps", "150"],
     "pruned": ["pruned by feature cost", "mean feature cost", "nodes before pruning"],
     "budgeted": ["grown on a budget", "budget", "5"],

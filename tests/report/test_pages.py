@@ -220,7 +220,9 @@ def test_the_certificate_is_a_sentence():
     certified = reported("certified votes").to_text()
     assert "with 90 %\nconfidence" in certified or "with 90 % confidence" in certified
     plain = " ".join(reported("soft votes").to_text().split())
-    assert "On new rows of the same kind, at most 5 % of the answers differ" in plain
+    assert (
+        "On new rows of the same kind, at most 5 % of the predictions differ" in plain
+    )
     assert "on average" in plain
     assert "prove that at most" in plain
 

@@ -391,8 +391,8 @@ def test_confidence_proves_the_bound_on_rows_kept_back():
 @pytest.mark.parametrize(
     ("confidence", "words"),
     [
-        (None, r"takes 999 .* 1,049 rows in all"),
-        (0.95, r"takes 2,995 .* 3,045 rows in"),
+        (None, r"needs 999 .* 1,049 rows in all"),
+        (0.95, r"needs 2,995 .* 3,045 rows in"),
     ],
 )
 def test_with_too_few_rows_nothing_differs(two, voting, confidence, words):
@@ -563,7 +563,7 @@ def test_trains_an_estimator_that_is_not_trained():
     assert quick.score(X, y) > 0.8
     assert quick.estimator_.n_estimators == 25
     assert not hasattr(quick.estimator, "estimators_")
-    with pytest.raises(ValueError, match="still to be trained"):
+    with pytest.raises(ValueError, match="not trained yet"):
         SequentialVotingClassifier(RandomForestClassifier()).fit(X)
 
 
@@ -710,7 +710,7 @@ def test_what_a_file_cannot_hold_is_refused(tmp_path):
     with pytest.raises(TypeError, match=r"SplineTransformer.*without pickle"):
         spinney.save(fitted(piped, X), path)
     voters = VotingClassifier([("a", GaussianNB())]).fit(X, y)
-    with pytest.raises(TypeError, match="no trees"):
+    with pytest.raises(TypeError, match="not trees"):
         spinney.save(fitted(voters, X), path)
     with pytest.raises(NotFittedError):
         spinney.save(SequentialVotingClassifier(FrozenEstimator(voters)), path)

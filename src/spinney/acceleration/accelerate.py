@@ -274,9 +274,9 @@ def accelerate(
         selection.add(approach, given, settings)
     if level > 0.0 and approaches and not selection.can_be_bold:
         msg = (
-            "The model gives the same answer for all rows that something could be "
-            "learnt from, so rows leave only where the trees left cannot change the "
-            "answer. Pass more rows, among them some of every class."
+            "The model predicts the same class for all rows that candidates could be "
+            "fitted to, so rows exit only where the remaining trees cannot change the "
+            "prediction. Pass more rows, including some of every class."
         )
         warnings.warn(msg, SpinneyWarning, stacklevel=2)
     show(0.75)
@@ -336,14 +336,14 @@ def _checked_labels(X: Any, y: Any) -> NDArray[Any]:
     """Return labels for rows, or say what is missing."""
     if y is None:
         msg = (
-            "max_accuracy_loss is about errors against the truth, and y is None. Pass "
-            "the labels of X as y, or use max_disagreement, which needs none."
+            "max_accuracy_loss bounds errors against the true labels, but y is None. "
+            "Pass the labels of X as y, or use max_disagreement, which needs none."
         )
         raise InvalidArgumentError(msg)
     if engine_of(X) is not None:
         msg = (
-            "max_accuracy_loss takes rows and labels in memory, and X is "
-            f"{type(X).__name__}. Draw some of both first."
+            "max_accuracy_loss needs rows and labels in memory, but X is "
+            f"{type(X).__name__}. Draw a sample of both first."
         )
         raise InvalidArgumentError(msg)
     labels = column_or_1d(y, warn=True)
@@ -353,7 +353,7 @@ def _checked_labels(X: Any, y: Any) -> NDArray[Any]:
     if missing:
         msg = (
             f"{missing:,} of {len(labels):,} labels are missing in y, and a loss of "
-            "accuracy is known for rows with labels only. Leave out rows without one, "
+            "accuracy can be measured on labelled rows only. Drop rows without one, "
             "if they are missing at random."
         )
         raise InvalidArgumentError(msg)
@@ -375,9 +375,9 @@ def _shared_out(
     n_rows = _num_samples(X)
     if n_rows < LEAST_ROWS:
         msg = (
-            f"There are too few rows: X has {n_rows}, and they are parted into those "
-            "to fit, to compare and to establish the promise on. Pass thousands; "
-            f"{LEAST_ROWS} are the least."
+            f"There are too few rows: X has {n_rows}, and they are split into rows "
+            "to fit, to compare and to establish the promise on. Pass thousands, at "
+            f"least {LEAST_ROWS}."
         )
         raise InvalidArgumentError(msg)
     shares, level = SHARES_WITH_COMPARISON, limits.level
@@ -395,7 +395,9 @@ def _shared_out(
             full[parts.prove],
             counts,
             share=shares["prove"],
-            fallback="rows leave only where the trees left cannot change the answer",
+            fallback=(
+                "rows exit only where the remaining trees cannot change the prediction"
+            ),
             stacklevel=3,
         )
         parts, level = split_by_use(n_rows, shares, 0, rng), 0.0

@@ -304,7 +304,7 @@ class Selection:
             self.parts.given,
             share=SHARES_WITH_COMPARISON["prove"],
             fallback=(
-                "rows leave only where the trees left cannot change the answer"
+                "rows exit only where the remaining trees cannot change the prediction"
                 if is_certain
                 else "all trees are evaluated"
             ),

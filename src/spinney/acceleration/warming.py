@@ -74,9 +74,9 @@ def warm_up(
     """
     if compiler.problem is not None:
         msg = (
-            f"Nothing can be compiled here ({compiler.problem}). Install a Numba that "
-            "is made for this Python; without it the plain engine serves, which needs "
-            "no warming up."
+            f"Nothing can be compiled here ({compiler.problem}). Install a Numba "
+            "built for this Python; without it the plain engine is used, which needs "
+            "no warm-up."
         )
         raise SpinneyError(msg)
     if into is None and cpu is None:
@@ -87,7 +87,7 @@ def warm_up(
         if not can_write(folder):
             msg = (
                 f"into must be a folder that can be written to, got {str(into)!r}. "
-                "Check that it is no file, and its permissions."
+                "Check that it is not a file, and its permissions."
             )
             raise InvalidArgumentError(msg)
         environment["SPINNEY_CACHE_DIR"] = str(folder)

@@ -120,7 +120,7 @@ class AllTreesRegressor(DropIn, RegressorMixin, BaseEstimator):
             # scikit-learn's common checks look for the first words.
             msg = (
                 "requires y to be passed, but the target y is None: the estimator "
-                f"{type(self.estimator).__name__} is still to be trained. Pass "
+                f"{type(self.estimator).__name__} is not trained yet. Pass "
                 "targets, or FrozenEstimator(model) for a model that is trained."
             )
             raise InvalidArgumentError(msg)

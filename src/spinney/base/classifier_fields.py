@@ -75,7 +75,7 @@ def classifier_to_parts(classifier: BaseEstimator) -> tuple[Settings, Arrays]:
         settings, arrays = part_forest_to_parts("forest", forest)
     else:
         msg = (
-            f"This {type(classifier).__name__} holds classifiers that are no trees, "
+            f"This {type(classifier).__name__} holds classifiers that are not trees, "
             "and only forests can be saved."
         )
         raise TypeError(msg)
@@ -388,7 +388,7 @@ def _take_class_bounds(given: Any) -> tuple[ClassBound, ...]:
     for parts in given:
         label = parts.pop("label", None) if isinstance(parts, dict) else None
         if not isinstance(label, (str, int, float)):
-            msg = "a bound for a class must have a label that is a text or a number"
+            msg = "a bound for a class must have a label that is a string or a number"
             raise FormatError(msg)
         bounds.append(
             ClassBound(
@@ -434,6 +434,6 @@ def _plain(name: str, value: Any) -> Any:
         return {key: _plain(name, one) for key, one in value.items()}
     msg = (
         f"The parameter {name} cannot be saved, since it is {reprlib.repr(value)}. "
-        "Numbers, texts, and lists or mappings of them can."
+        "Numbers, strings, and lists or mappings of them can."
     )
     raise TypeError(msg)

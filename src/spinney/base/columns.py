@@ -41,7 +41,7 @@ def set_columns_of_model(estimator: Any, model: Any, whole: Any) -> None:
     n_columns = getattr(model, "n_features_in_", None)
     if n_columns is None:
         msg = (
-            f"The {type(model).__name__} does not tell how many columns it takes: its "
+            f"The {type(model).__name__} does not say how many columns it expects: its "
             "first step has no n_features_in_.\nHint: pass rows, "
             f"spinney.{type(estimator).__name__}(FrozenEstimator(model)).fit(X)."
         )

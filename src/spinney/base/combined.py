@@ -80,7 +80,7 @@ def _sklearn_model(ensemble: Any, n_jobs: int | None) -> Any:
     if type(ensemble).__module__.partition(".")[0] != "sklearn":
         msg = (
             f"{type(ensemble).__name__} cannot be read: it inherits from a combined "
-            "model of scikit-learn, and may predict in a way of its own.\nHint: use "
+            "model of scikit-learn, and may predict differently.\nHint: use "
             "the class of scikit-learn itself."
         )
         raise UnsupportedModelError(msg)

@@ -261,7 +261,7 @@ def _class_change(parts: Any) -> ClassChange:
     if not isinstance(parts, Mapping) or not isinstance(
         parts.get("label"), (str, int, float)
     ):
-        msg = "a ClassChange must have a label that is a text or a number"
+        msg = "a ClassChange must have a label that is a string or a number"
         raise FormatError(msg)
     rest = {name: value for name, value in parts.items() if name != "label"}
     return ClassChange(parts["label"], **_checked(ClassChange, rest, skip=("label",)))

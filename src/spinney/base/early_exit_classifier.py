@@ -287,7 +287,7 @@ class EarlyExitClassifier(EarlyProbabilities, CountingClassifier):
                     parts.given,
                     share=SHARES["prove"],
                     fallback=(
-                        "rows exit early only where the remaining trees cannot change "
+                        "rows exit only where the rest of the ensemble cannot change "
                         "the prediction"
                     ),
                     stacklevel=4,

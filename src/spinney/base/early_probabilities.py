@@ -193,9 +193,9 @@ class EarlyProbabilities(EnsembleClassifier):
         """Return what rows get that leave early, or say what to do."""
         if self._exit_probabilities is None:
             msg = (
-                "The probabilities of rows that leave early have not been learnt: this "
+                "The probabilities of rows that exit early have not been fitted: this "
                 "classifier is a copy with another rule, or comes from a file of an "
-                "older version. Call fit_probabilities(X) with some thousand rows; "
+                "older version. Call fit_probabilities(X) with a few thousand rows; "
                 "labels are not needed."
             )
             raise NotFittedError(msg)

@@ -262,7 +262,7 @@ class EnsembleClassifier(
             # scikit-learn's common checks look for the first words.
             msg = (
                 "requires y to be passed, but the target y is None: the estimator "
-                f"{type(self.estimator).__name__} is still to be trained. Pass labels, "
+                f"{type(self.estimator).__name__} is not trained yet. Pass labels, "
                 "or FrozenEstimator(model) for a model that is already trained."
             )
             raise InvalidArgumentError(msg)
@@ -355,7 +355,7 @@ def class_codes(
     first = np.asarray(y)[strange][:1].tolist()[0]
     msg = (
         f"y holds the label {first!r}, which the model does not know; its classes are "
-        f"{_shortened(classes)}. Pass labels as the model was trained with."
+        f"{_shortened(classes)}. Pass labels like those the model was trained with."
     )
     raise InvalidArgumentError(msg)
 
@@ -396,8 +396,8 @@ def _warn_of_unknown_classes(y: NDArray[Any], trained_on: NDArray[np.intp]) -> N
     if len(unknown):
         msg = (
             f"All rows of {len(unknown):,} of the {len(classes):,} classes "
-            f"({_shortened(unknown)}) are among those that are kept back to calibrate "
-            "on, so the model does not know them and never answers them. Pass more "
+            f"({_shortened(unknown)}) are among those held out for calibration, so "
+            "the model does not know these classes and never predicts them. Pass more "
             "rows, or train the model on other rows and pass FrozenEstimator(model)."
         )
         warnings.warn(msg, SpinneyWarning, stacklevel=5)

@@ -22,7 +22,7 @@ from spinney.forest.frames import as_known_frame
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """How often a classifier disagrees with its full ensemble, as far as is proven.
+    """A proven bound on how often a classifier disagrees with its full ensemble.
 
     Parameters
     ----------
@@ -31,14 +31,14 @@ class Certificate:
     upper_bound : float
         Bound on the share among all rows of the same kind, at `confidence`.
     n_rows : int
-        Rows looked at.
+        Rows compared.
     n_disagreements : int
         Rows among them on which the two differed.
     confidence : float
         Probability with which rows drawn at random lead to a bound that holds.
     by_class : mapping
-        A certificate for the rows that the full ensemble puts into each class, if it
-        was asked for; each holds with this confidence on its own.
+        A certificate for the rows that the full ensemble assigns to each class, if
+        requested; each holds with this confidence on its own.
 
     See Also
     --------
@@ -78,24 +78,24 @@ def certify(
 ) -> Certificate:
     """Bound how often a fitted classifier disagrees with its full ensemble.
 
-    Both answer every row of `X`, and an exact binomial bound is put on the share
-    of rows on which they differ.
+    Both predict every row of `X`, and the share of rows on which they differ gets an
+    exact binomial bound.
 
     Parameters
     ----------
     classifier : fitted classifier of spinney
-        It is measured against the answers of the trained model itself, also if its
-        `voting` names another way of counting. (Any object will do that has
-        ``predict(X)`` and ``predict_full(X)``, the labels of all trees together.)
+        It is compared with the predictions of the trained model itself, even if its
+        `voting` differs from the model's. (Any object with ``predict(X)`` and
+        ``predict_full(X)``, the labels of all trees together, is accepted.)
     X : array-like of shape (n_rows, n_features)
-        Rows that played no part in making the classifier: neither in training the
-        model nor in `fit`. No labels are needed. The disagreements on rows of
-        Dask or Spark are counted on the workers, over all rows.
+        Held-out rows, used neither to train the model nor in `fit`. No labels are
+        needed. For Dask or Spark, disagreements are counted on the workers, over all
+        rows.
     confidence : float, default=0.95
         Confidence of the bound, above 0 and below 1.
     per_class : bool, default=False
-        Whether to bound the disagreement for the rows of each class as well, by what
-        the full ensemble answers: ``certificate.by_class[label]``.
+        Whether to bound the disagreement for the rows of each class as well, as
+        predicted by the full ensemble: ``certificate.by_class[label]``.
 
     Returns
     -------
@@ -112,22 +112,22 @@ def certify(
     Notes
     -----
     A bound on what: on the share of disagreements with the model (not of errors
-    against the truth) among all rows of the distribution that `X` was drawn from. It
-    is an average over rows; single rows may be more doubtful. The classifier is taken
-    as it is, with the order of trees that its `fit` has drawn.
+    against the true labels) among all rows of the distribution that `X` was drawn
+    from. It is an average over rows; it does not hold for each single row. The
+    classifier is taken as it is, with the order of trees that its `fit` has drawn.
 
     Over which randomness: the draw of `X`. With probability `confidence` at least, `X`
     comes out so that the bound holds (one-sided Clopper-Pearson bound [1]_, never less
     whatever the number of rows).
 
     Each bound on a class has the same confidence on its own. For all K classes to hold
-    together, ask for a confidence of ``1 - (1 - confidence) / K``.
+    together, pass a confidence of ``1 - (1 - confidence) / K``.
 
     What would invalidate it: rows that the classifier was fitted or its settings were
-    chosen on; rows that depend on one another (copies, several rows of one person);
+    chosen on; dependent rows (duplicates, several rows of one person);
     new rows of another distribution (drift); certifying several classifiers on the
     same rows and keeping the best, or repeating it with more rows until the bound
-    pleases.
+    is good enough.
 
     References
     ----------
@@ -154,7 +154,7 @@ def certify(
     if engine is not None:
         if per_class:
             msg = (
-                "per_class=True takes rows in memory, and X is "
+                "per_class=True needs rows in memory, but X is "
                 f"{type(X).__name__}. Pass a sample of the rows."
             )
             raise InvalidArgumentError(msg)

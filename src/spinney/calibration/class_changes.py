@@ -114,7 +114,7 @@ def warn_of_lost_classes(
         told.append(f"{len(worst) - N_NAMED} more")
     of = f"of {bound:g} " if bound else ""
     msg = (
-        f"Early exit loses much of rare classes, within the bound {of}on all rows "
+        f"Early exit loses many rows of rare classes, within the bound {of}on all rows "
         f"together. On the calibration rows: {'; '.join(told)}. Pass "
         "per_class=True, or max_disagreement={label: bound}, if these classes matter."
     )

@@ -257,9 +257,9 @@ def warn_of_certain_exits(
     few = np.flatnonzero(counts < limits.n_to_prove_by_class)
     if n_rows < least:
         msg += (
-            f". That takes {least:,} calibration rows that nothing is fitted to, "
-            f"{least + LEAST_TO_FIT:,} rows in all, and X has {n_given:,}. Pass more "
-            f"rows ({math.ceil(3 * least / share):,} or more are good), or a larger "
+            f". That needs {least:,} held-out calibration rows, "
+            f"{least + LEAST_TO_FIT:,} rows in all, but X has {n_given:,}. Pass more "
+            f"rows ({math.ceil(3 * least / share):,} or more work well), or a larger "
             f"{setting}"
         )
         at_best = _bound_in_reach(n_given - LEAST_TO_FIT, confidence)
@@ -268,7 +268,7 @@ def warn_of_certain_exits(
         msg += f". {_few_of_classes(limits, few, given, share)}"
     else:
         msg += (
-            f": on {n_rows:,} calibration rows even the most cautious candidate "
+            f": on {n_rows:,} calibration rows even the most conservative candidate "
             f"differed too often. Pass more rows, or a larger {setting}."
         )
     warnings.warn(msg, SpinneyWarning, stacklevel=stacklevel + 1)
@@ -299,9 +299,9 @@ def _few_of_classes(
     """Return of which classes there are too few rows, and what would help."""
     needed = limits.n_to_prove_by_class
     told = [
-        f"{plain(limits.classes[c])!r} takes {needed[c]:,} rows that nothing is fitted "
-        f"to, {needed[c] + LEAST_OF_CLASS:,} in all, and the model puts {given[c]:,} "
-        "of X into it"
+        f"{plain(limits.classes[c])!r} needs {needed[c]:,} held-out rows, "
+        f"{needed[c] + LEAST_OF_CLASS:,} in all, but the model assigns {given[c]:,} "
+        "of X to it"
         for c in few[:MOST_NAMED].tolist()
     ]
     if len(few) > MOST_NAMED:
@@ -309,8 +309,8 @@ def _few_of_classes(
     worst = int(few[np.argmax(needed[few] / np.maximum(given[few], 0.5))])
     factor = math.ceil(3 * needed[worst] / share / max(int(given[worst]), 1))
     return (
-        f"A bound for each class takes rows of each class: {'; '.join(told)}. Pass "
-        f"more rows ({factor:,} times as many are good), or larger bounds for these "
+        f"A bound for each class needs rows of each class: {'; '.join(told)}. Pass "
+        f"more rows ({factor:,} times as many work well), or larger bounds for these "
         "classes."
     )
 

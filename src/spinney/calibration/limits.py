@@ -410,7 +410,7 @@ def _in_order(
     if missing:
         msg = (
             f"max_disagreement has no bound for {_listed(missing)}. Pass one for each "
-            "of the classes of the model: what is not bounded could be lost."
+            "class of the model: a class without a bound could be lost."
         )
         raise InvalidArgumentError(msg)
     return np.array([named[label] for label in known], dtype=np.float64)

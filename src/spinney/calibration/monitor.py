@@ -1,8 +1,8 @@
 """Watch a classifier in production: does its promise still hold on live rows?
 
-A random share of the live rows is also answered by all trees, and an e-process keeps
+A random share of the live rows is also predicted by all trees, and an e-process keeps
 count: a number that stays small as long as the disagreement keeps its bound, and grows
-without limit once it does not. It may be looked at after every row.
+without limit once it does not. It may be read after every row.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Monitor:
     Parameters
     ----------
     classifier : fitted classifier of spinney
-        What answers.
+        The classifier to monitor.
     share : float, default=0.01
         Share of the rows to check, above 0 and at most 1.
     random_state : int, RandomState instance or None, default=None
@@ -53,25 +53,25 @@ class Monitor:
 
     See Also
     --------
-    spinney.certify : What a fixed number of rows proves, looked at once.
+    spinney.certify : What a fixed number of rows proves, evaluated once.
 
     Notes
     -----
-    *What is watched.* The disagreement with the model's own answers, against the
-    classifier's `max_disagreement`. If that is a bound for each class, the evidence is
-    the mean of that against each of them.
+    *What is monitored.* The disagreement with the model's own predictions, against the
+    classifier's `max_disagreement`. With a bound for each class, the evidence is the
+    mean over the classes.
 
     *Over which randomness.* If every live row disagrees with a probability of at most
     `max_disagreement`, given all rows before it, an alarm is raised *ever* with a
-    probability of at most 5 %, however long and however often one looks: the e-value
-    is a mixture of likelihood ratios and a supermartingale then, and the alarm is at
-    20 [1]_. The interval of `status` holds at all times together with a probability of
-    95 % for rows that are drawn independently. (With a promise on average, a classifier
-    may be above its bound from the start, by chance; that is worth an alarm, too.)
+    probability of at most 5 %, however long it runs and however often it is checked:
+    the e-value is then a mixture of likelihood ratios and a supermartingale, and the
+    alarm is at 20 [1]_. The interval of `status` holds at all times simultaneously with
+    a probability of 95 % for independent rows. (With a promise on average, a classifier
+    may exceed its bound from the start, by chance; that is worth an alarm, too.)
 
-    *Several processes.* Each has a monitor of its own; add up their counts with `merge`
-    in one place and look at the alarm there. Looking at the alarms of all of them
-    raises more false ones, one in twenty for each.
+    *Several processes.* Each has its own monitor; add up their counts with `merge` in
+    one place and use the alarm there. Using the alarms of all of them raises more false
+    ones, one in twenty for each.
 
     References
     ----------
@@ -135,10 +135,10 @@ class Monitor:
         vars(self).update(state)
         self._lock = ForkSafeLock()
 
-    # ---------------------------------------------------------------- answering
+    # ---------------------------------------------------------------- predicting
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Answer rows as the classifier does, and check some of them.
+        """Predict as the classifier does, and check some of the rows.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class Monitor:
         Returns
         -------
         labels : ndarray of shape (n_rows,)
-            Class labels: those of the classifier, for rows that are checked, too.
+            Class labels of the classifier, also for rows that are checked.
         """
         X = as_known_frame(X)
         labels: NDArray[Any] = self.classifier.predict(X)
@@ -159,7 +159,7 @@ class Monitor:
         return labels
 
     def predictor(self) -> Callable[[NDArray[np.floating]], Any]:
-        """Return a thin callable that answers one row at a time, and checks some.
+        """Return a lightweight callable that predicts one row at a time, checking some.
 
         Returns
         -------
@@ -191,20 +191,20 @@ class Monitor:
         return row_as_table(row, len(row), names)
 
     def certify(self, X: Any) -> Certificate:
-        """Check all of some rows, and bound the disagreement over all checks so far.
+        """Check every row given, and bound the disagreement over all checks so far.
 
-        Unlike `spinney.certify`, it may be called again and again with more rows, until
-        the bound pleases.
+        Unlike `spinney.certify`, it may be called repeatedly with more rows, until
+        the bound is good enough.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            Rows that played no part in making the classifier.
+            Held-out rows, not used to train or fit the classifier.
 
         Returns
         -------
         certificate : Certificate
-            Of all rows checked so far. All certificates of this monitor hold together
+            For all rows checked so far. All certificates of this monitor hold together
             with a probability of 95 %.
         """
         X = as_known_frame(X)
@@ -228,11 +228,11 @@ class Monitor:
 
     @property
     def alarm(self) -> bool:
-        """Whether the bound is broken, as far as is known; it stays once raised."""
+        """Whether there is evidence that the bound is broken; stays set once raised."""
         return self._alarm_at is not None
 
     def status(self) -> dict[str, Any]:
-        """Return what is known, in plain numbers.
+        """Return all counts and estimates as plain numbers.
 
         Returns
         -------
@@ -287,8 +287,8 @@ class Monitor:
         Returns
         -------
         self : Monitor
-            With the counts of both, and an alarm if these together raise one. The alarm
-            of the other one is not taken over, see Notes of the class.
+            With the counts of both, and an alarm if these together raise one. The other
+            monitor's alarm is not copied, see Notes of the class.
         """
         if other is self:
             msg = (
@@ -306,7 +306,7 @@ class Monitor:
         bound = status.get("max_disagreement")
         if bound != self.max_disagreement:
             msg = (
-                f"The other monitor watches a bound of {bound!r}, and this one of "
+                f"The other monitor has a bound of {bound!r}, and this one of "
                 f"{self.max_disagreement!r}. Merge monitors of the same classifier."
             )
             raise InvalidArgumentError(msg)
@@ -342,7 +342,7 @@ class Monitor:
             raise InvalidArgumentError(msg) from error
         if bounds != self._bounds:
             msg = (
-                f"The other monitor watches the bounds {bounds!r} for classes, and "
+                f"The other monitor has the bounds {bounds!r} for classes, and "
                 f"this one {self._bounds!r}. Merge monitors of the same classifier."
             )
             raise InvalidArgumentError(msg)
@@ -359,12 +359,12 @@ class Monitor:
         Parameters
         ----------
         prefix : str, default="spinney"
-            What the names of the metrics begin with.
+            Prefix of the metric names.
 
         Returns
         -------
         text : str
-            One metric for each number, with a line on what it is.
+            One metric for each number, with a help line.
         """
         status = self.status()
         lines = []
@@ -453,8 +453,8 @@ def _bounds_of(classifier: Any) -> dict[Any, float]:
     promise = getattr(classifier, "promise_", None)
     if promise is not None and promise.accuracy and promise.max_disagreement is None:
         msg = (
-            "This classifier promises a bound on the loss of accuracy, which takes "
-            "labels, and a monitor watches the disagreement with the model. Pass "
+            "This classifier promises a bound on the loss of accuracy, which needs "
+            "labels, but a monitor checks the disagreement with the model. Pass "
             "max_disagreement to accelerate as well."
         )
         raise InvalidArgumentError(msg)
@@ -471,15 +471,15 @@ ALL_ROWS = None
 _NONE = np.zeros(0, dtype=np.intp)
 
 METRICS = (
-    ("n_seen", "counter", "Rows answered."),
-    ("n_checked", "counter", "Rows answered by all trees as well."),
-    ("n_disagreements", "counter", "Checked rows with another answer."),
-    ("disagreement", "gauge", "Share of the checked rows with another answer."),
+    ("n_seen", "counter", "Rows predicted."),
+    ("n_checked", "counter", "Rows checked against all trees."),
+    ("n_disagreements", "counter", "Checked rows with a different prediction."),
+    ("disagreement", "gauge", "Share of checked rows with a different prediction."),
     ("lower", "gauge", "Lower end of the confidence sequence."),
     ("upper", "gauge", "Upper end of the confidence sequence."),
-    ("max_disagreement", "gauge", "The bound that is watched."),
+    ("max_disagreement", "gauge", "The bound that is monitored."),
     ("e_value", "gauge", "Evidence against the bound."),
-    ("alarm", "gauge", "1 if the bound is broken, as far as is known."),
+    ("alarm", "gauge", "1 if there is evidence that the bound is broken."),
 )
 
 

@@ -1,4 +1,4 @@
-"""What a fitted classifier promises about its answers, in numbers and in words."""
+"""What a fitted classifier promises about its predictions, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ N_NAMED = 6
 
 @dataclass(frozen=True)
 class ClassBound:
-    """A bound for the rows that the full ensemble puts into one class.
+    """A bound for the rows that the full ensemble assigns to one class.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class ClassBound:
     n_rows : int
         Calibration rows of this class that played no part in fitting.
     n_disagreements : int
-        How many of them are given to another class.
+        How many of them are assigned to another class.
     """
 
     label: Any
@@ -37,7 +37,7 @@ class ClassBound:
 
 @dataclass(frozen=True)
 class AccuracyBound:
-    """A bound on errors of early exit less errors of the full ensemble.
+    """A bound on errors of early exit minus errors of the full ensemble.
 
     Parameters
     ----------
@@ -54,12 +54,12 @@ class AccuracyBound:
 
 @dataclass(frozen=True)
 class Promise:
-    """How often answers may differ from the full ensemble, and on what that rests.
+    """How often predictions may differ from the full ensemble's, and on what basis.
 
     Parameters
     ----------
     kind : str
-        ``"never"``: no answer ever differs. ``"each row"``: the bound holds for every
+        ``"never"``: none ever differs. ``"each row"``: the bound holds for every
         single row, over the random order of the trees. ``"expected"``: it holds for new
         rows on average (risk control). ``"confidence"``: it holds for new rows with a
         stated probability. ``"votes"``: it holds on average over a distribution of
@@ -73,9 +73,9 @@ class Promise:
     n_rows : int
         Calibration rows that played no part in fitting, on which it was established.
     n_disagreements : int
-        How many of them the classifier answers otherwise than the full ensemble.
+        How many of them the classifier predicts differently from the full ensemble.
     by_class : tuple of ClassBound
-        Bounds for the rows of each class, if there are such.
+        Bounds for the rows of each class, if there are any.
     accuracy : AccuracyBound or None
         A bound on the loss of accuracy, if there is one.
     """
@@ -91,20 +91,21 @@ class Promise:
     def __str__(self) -> str:
         share = "" if self.max_disagreement is None else percent(self.max_disagreement)
         if self.kind == "never":
-            return "Every answer is that of the full ensemble."
+            return "Every prediction is that of the full ensemble."
         if self.kind == "each row":
             return (
-                "For every row, the answer differs with a probability of at most "
+                "For every row, the prediction differs with a probability of at most "
                 f"{share} over the random order of the trees."
             )
         if self.kind == "votes":
             return (
-                f"At most {share} of the answers differ, on average over the random "
-                "order of the trees and over votes as they were given."
+                f"At most {share} of the predictions differ, on average over the "
+                "random order of the trees and the given distribution of votes."
             )
         if self.kind == "out of bag":
             return (
-                f"About {share} of the answers differ, as out-of-bag votes estimate it."
+                f"About {share} of the predictions differ, as estimated from "
+                "out-of-bag votes."
             )
         how = "on average"
         if self.kind == "confidence":
@@ -115,12 +116,12 @@ class Promise:
             said.append(self._words_by_class(how))
         elif self.max_disagreement is not None:
             seen = f"{self.n_disagreements:,} of {self.n_rows:,} calibration rows did"
-            said.append(f"at most {share} of the answers differ, {how} ({seen})")
+            said.append(f"at most {share} of the predictions differ, {how} ({seen})")
         if self.accuracy is not None:
             lost = self.accuracy
             said.append(
-                f"at most {percent(lost.max_accuracy_loss)} more of the answers are "
-                f"wrong than with the full ensemble, {how} (of {self.n_rows:,} "
+                f"at most {percent(lost.max_accuracy_loss)} more of the predictions "
+                f"are wrong than with the full ensemble, {how} (of {self.n_rows:,} "
                 f"calibration rows {lost.n_harmed:,} became wrong and "
                 f"{lost.n_helped:,} right)"
             )
@@ -138,7 +139,7 @@ class Promise:
             each = most if len(bounds) == 1 else f"{percent(min(bounds))} to {most}"
             seen = f"{self.n_disagreements:,} of {self.n_rows:,} calibration rows did"
             return (
-                f"of the rows that the full ensemble puts into each of the "
+                f"of the rows that the full ensemble assigns to each of the "
                 f"{len(self.by_class)} classes, at most {each} differ, {how} ({seen})"
             )
         each = ", ".join(
@@ -147,7 +148,7 @@ class Promise:
             for one in self.by_class
         )
         return (
-            f"of the rows that the full ensemble puts into a class, at most {each} "
+            f"of the rows that the full ensemble assigns to a class, at most {each} "
             f"differ, {how} (in brackets: calibration rows that did)"
         )
 
@@ -159,7 +160,7 @@ class Promise:
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Promise:
-        """Make a promise of what `to_dict` has returned.
+        """Rebuild a promise from what `to_dict` returned.
 
         Parameters
         ----------

@@ -146,8 +146,8 @@ def held_out_split(
         spare = np.repeat(counts > 1, counts) & (rank == 0)
         if not spare.any():
             msg = (
-                f"There are too few rows: n_samples={len(y)}, each with a label of "
-                "its own, and one must be kept back to calibrate on. Pass more rows."
+                f"There are too few rows: n_samples={len(y)}, each with a different "
+                "label, and one must be held out for calibration. Pass more rows."
             )
             raise InvalidArgumentError(msg)
         left[np.argmax(spare)] = True
@@ -158,8 +158,8 @@ def _check_enough_to_train(n_rows: int) -> None:
     """Raise if there are no two parts to make of rows."""
     if n_rows < 2:
         msg = (
-            f"There are too few rows: n_samples={n_rows}, and some are to be trained "
-            "on, others kept back to calibrate on. Pass more rows."
+            f"There are too few rows: n_samples={n_rows}, and some are needed for "
+            "training, others for calibration. Pass more rows."
         )
         raise InvalidArgumentError(msg)
 

@@ -356,8 +356,8 @@ array-like, default="qwyc"
         """Return other rows to choose the order on, converted."""
         if is_named(self.order, NEED_LABELS):
             msg = (
-                f"order={self.order!r} takes rows and labels from X and y, and X_order "
-                "comes without labels. Leave X_order out."
+                f"order={self.order!r} needs the labels of its rows, and X_order "
+                "has none. Leave X_order out."
             )
             raise InvalidArgumentError(msg)
         return self._rows(X_order)

@@ -177,7 +177,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
     ...     FrozenEstimator(forest), max_disagreement=0.03, random_state=0
     ... ).fit(X[1::2])
     >>> print(quick.promise_)  # doctest: +ELLIPSIS
-    On new rows of the same kind, at most 3 % of the answers differ, on average ...
+    On new rows of the same kind, at most 3 % of the predictions differ, on average ...
     >>> labels, n_evaluated = quick.predict_counted(X[1::2])
     >>> bool((labels != forest.predict(X[1::2])).mean() <= 0.05)
     True
