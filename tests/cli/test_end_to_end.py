@@ -148,7 +148,7 @@ BAD = [
     ("bench model.joblib rows.csv", "add --trust"),
     ("bench model.txt text.csv --target ill", "'iron' must hold numbers"),
     ("bench model.txt none.csv", "There is no file 'none.csv'"),
-    ("prune rows.csv rows.csv --target ill", "is no model file"),
+    ("prune rows.csv rows.csv --target ill", "is not a known model file"),
     ("prune model.joblib nan.csv --trust --target ill", "no label in 1 of its 20 rows"),
     ("prune model.joblib head.csv --trust --target ill", "has no rows"),
     ("anytime corrupt.txt rows.csv --target ill", "model text is damaged"),

@@ -88,8 +88,8 @@ def test_missing_numbers_become_nan(tmp_path):
         ),
         ("ragged.csv", b"a,b\n1,2\n1,2,3\n", "cannot be read"),
         ("rows.parquet", b"no parquet at all", "cannot be read"),
-        ("rows.npz", b"PK no archive", "is no NPZ file"),
-        ("rows.xlsx", b"x", "is no kind of table"),
+        ("rows.npz", b"PK no archive", "is not an NPZ file"),
+        ("rows.xlsx", b"x", "is not a supported kind of table"),
     ],
 )
 def test_what_is_no_table_of_numbers_is_named(tmp_path, name, content, words):
@@ -156,7 +156,7 @@ def test_anytime_compares_orders_and_writes_the_best(folder, tmp_path):
         ("model.joblib", "rows.csv", ("--trust", "--target", "x"), "no column 'x'"),
         ("model.joblib", "none.csv", ("--trust",), "There is no file"),
         ("none.joblib", "rows.csv", ("--trust",), "There is no file"),
-        ("rows.csv", "rows.csv", (), "is no model file"),
+        ("rows.csv", "rows.csv", (), "is not a known model file"),
         (".", "rows.csv", (), "is a directory"),
         ("model.joblib", ".", ("--trust",), "is a directory"),
     ],

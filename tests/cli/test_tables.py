@@ -158,10 +158,10 @@ def test_an_npz_file_that_is_cut_off_is_refused(tmp_path):
     content = bytearray(path.read_bytes())
     content[20_000] ^= 1
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="is no NPZ file of numbers"):
+    with pytest.raises(ValueError, match="is not an NPZ file of numbers"):
         Table(path, None, None, 2).whole()
     path.write_bytes(content[:9000])
-    with pytest.raises(ValueError, match="is no NPZ file of numbers"):
+    with pytest.raises(ValueError, match="is not an NPZ file of numbers"):
         Table(path, None, None, 2).whole()
 
 

@@ -103,7 +103,7 @@ def test_a_trained_model_and_its_file_are_read(trained, rows, tmp_path):
 
 def test_what_is_no_model_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("no model")
-    with pytest.raises(spinney.UnsupportedModelError, match="no model file"):
+    with pytest.raises(spinney.UnsupportedModelError, match="not a known model file"):
         PortableModel(tmp_path / "notes.txt")
     with pytest.raises(spinney.UnsupportedModelError, match="cannot read"):
         PortableModel(object())

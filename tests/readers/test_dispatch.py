@@ -298,7 +298,7 @@ def test_a_pickle_is_never_loaded_and_the_reason_is_given(path, content):
 
 def test_a_pipe_is_refused_and_not_waited_for(path):
     os.mkfifo(path)
-    with pytest.raises(UnsupportedModelError, match="no regular file"):
+    with pytest.raises(UnsupportedModelError, match="not a regular file"):
         read_model(path)
 
 
@@ -306,7 +306,7 @@ def test_a_file_that_is_no_model_is_not_read_beyond_its_beginning(path, monkeypa
     path.write_bytes(b"x" * 100_000)
     monkeypatch.setattr(Path, "read_bytes", None)
     monkeypatch.delattr(Path, "read_text")
-    with pytest.raises(UnsupportedModelError, match="no model file"):
+    with pytest.raises(UnsupportedModelError, match="not a known model file"):
         read_model(path)
 
 

@@ -94,7 +94,7 @@ def test_json_brings_the_same_strategy_back(objective, bound):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": "other"}, "no description of a stopping strategy"),
+        ({"format": "other"}, "not a description of a stopping strategy"),
         ({"version": 99}, "has version 99, this spinney reads version 1"),
         ({"n_voters": 10}, "one threshold per step"),
         ({"n_voters": "many"}, "damaged: ValueError"),

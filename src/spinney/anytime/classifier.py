@@ -25,7 +25,7 @@ from spinney.runtime.steps.engine import StepEngine
 
 
 class AnytimeForestClassifier(EnsembleClassifier):
-    """Classifier that answers after any number of steps, better with every step.
+    """Classifier that can predict after any number of steps, improving with each.
 
     A step goes one level down in one tree. Inner nodes have values too, so that a
     forest can be stopped in any state: the sum over the nodes it has reached decides.
@@ -77,7 +77,7 @@ class AnytimeForestClassifier(EnsembleClassifier):
 
     See Also
     --------
-    AnytimeSession : One row that is stepped and read off at will.
+    AnytimeSession : One row that is stepped and read at any time.
 
     Notes
     -----
@@ -177,7 +177,7 @@ class AnytimeForestClassifier(EnsembleClassifier):
         self._deadline_runner = DeadlineRunner(self._engine)
 
     def predict(self, X: Any, max_steps: int | None = None) -> NDArray[Any]:
-        """Answer after a number of steps.
+        """Predict class labels after a number of steps.
 
         Parameters
         ----------
@@ -226,14 +226,14 @@ class AnytimeForestClassifier(EnsembleClassifier):
     def predict_within(
         self, X: Any, seconds: float
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Answer as well as the time allows.
+        """Predict class labels as well as possible within a time limit.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
             Rows.
         seconds : float
-            Time from the call to the answer, more than 0.
+            Time from the call to the result, more than 0.
 
         Returns
         -------
@@ -286,7 +286,7 @@ class AnytimeForestClassifier(EnsembleClassifier):
         return data.correct_along(self.order_, self.n_jobs) / len(rows)
 
     def session(self, x: Any) -> AnytimeSession:
-        """Start with one row, to be stepped and read off at will.
+        """Start a session for one row, to be stepped and read at any time.
 
         Parameters
         ----------

@@ -13,7 +13,7 @@ from spinney.runtime.steps.engine import StepEngine
 
 
 class AnytimeSession:
-    """One row that is stepped, read off and resumed at will.
+    """One row that can be stepped, read and resumed at any time.
 
     Made by :meth:`spinney.AnytimeForestClassifier.session`. Every step improves on what
     is there; nothing is computed twice. ``copy.copy`` gives a session of its own that
@@ -92,7 +92,7 @@ class AnytimeSession:
         return self
 
     def predict(self) -> Any:
-        """Return the label that wins so far."""
+        """Return the label predicted so far."""
         classes, sums = self._engine.forest.classes, self._engine.class_sums
         assert classes is not None
         totals = self._sums.reshape(1, -1)

@@ -69,7 +69,7 @@ def accelerate(
         Path | None,
         typer.Argument(
             help="Rows for early exit: CSV, Parquet, Arrow or NPZ. Without them all "
-            "trees are evaluated, exactly.",
+            "trees are evaluated, and no prediction changes.",
             metavar="[DATA]",
             show_default=False,
         ),
@@ -77,29 +77,29 @@ def accelerate(
     target: Annotated[
         str | None,
         typer.Option(
-            help="Column that holds labels and is no feature, if it is there; for the "
+            help="Column with the labels, which is not a feature, if present; for the "
             "error in the report, and for --max-accuracy-loss."
         ),
     ] = None,
     max_disagreement: Annotated[
         list[str] | None,
         typer.Option(
-            help="Share of new rows whose answer may change, on average; 0.001 by "
+            help="Share of new rows whose prediction may change, on average; 0.001 by "
             "default. CLASS=SHARE, once for each class, for the rows that the model "
-            "puts into it.",
+            "assigns to it.",
             metavar="SHARE",
             show_default=False,
         ),
     ] = None,
     per_class: Annotated[
         bool,
-        typer.Option("--per-class", help="Let the share hold for each class."),
+        typer.Option("--per-class", help="Make the bound hold for each class."),
     ] = False,
     max_accuracy_loss: Annotated[
         float | None,
         typer.Option(
-            help="How much more may be answered wrongly, instead of how much may "
-            "change; needs labels, see --target."
+            help="Bound the loss of accuracy instead of the share of changed "
+            "predictions; needs labels, see --target."
         ),
     ] = None,
     threshold: Annotated[
@@ -111,8 +111,8 @@ def accelerate(
     confidence: Annotated[
         float | None,
         typer.Option(
-            help="Let the bound hold with this confidence, 0.95 say, and not only on "
-            "average."
+            help="Make the bound hold with this confidence, such as 0.95, and not only "
+            "on average."
         ),
     ] = None,
     method: Annotated[
@@ -132,7 +132,7 @@ def accelerate(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Make a trained model faster, and say how often its answer may change.
+    """Make a trained model faster, with a bound on how often predictions may change.
 
     Without DATA, the faster model evaluates all trees: its answers, and its
     probabilities, are those of the model. It may be a regressor or a ranker.
@@ -244,7 +244,7 @@ def _write_all_trees(
     )
     spinney.save(fast, out)
     promise = getattr(fast, "promise_", None)
-    words = "no answer ever differs from that of the model"
+    words = "no prediction ever differs from the model's"
     if as_json:
         document = {
             "chosen": "all trees",
@@ -314,15 +314,15 @@ def _needed_labels(labels: NDArray[Any] | None) -> NDArray[Any]:
     """Return the labels of all rows, or say what is missing."""
     if labels is None:
         msg = (
-            "--max-accuracy-loss is about errors against the truth: pass --target, the "
-            "column that holds the labels."
+            "--max-accuracy-loss bounds errors against the true labels: pass --target, "
+            "the column with the labels."
         )
         raise InvalidArgumentError(msg)
     missing = int(np.count_nonzero(without_label(labels)))
     if missing:
         msg = (
             f"{missing:,} of {len(labels):,} rows have no label, and "
-            "--max-accuracy-loss takes one for each. Leave out rows without one."
+            "--max-accuracy-loss needs one for each. Drop rows without one."
         )
         raise InvalidArgumentError(msg)
     return labels

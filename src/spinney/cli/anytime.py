@@ -44,9 +44,7 @@ def anytime(
     target: Target = None,
     order: Annotated[
         list[str],
-        typer.Option(
-            "--order", help="Name of a step order; give it again for several."
-        ),
+        typer.Option("--order", help="Name of a step order; repeat for several."),
     ] = DEFAULT_ORDERS,
     out: Annotated[
         Path | None,
@@ -56,7 +54,9 @@ def anytime(
         Path | None,
         typer.Option(help="Draw accuracy over steps into this file (.svg, .png)."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Draws which rows judge, and lots.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the split and of random orders.")
+    ] = 0,
     trust: Trust = False,
     as_json: OutputAsJson = False,
     quiet: Quiet = False,
@@ -65,8 +65,8 @@ def anytime(
     """Order the steps through a forest so that it may be stopped at any time.
 
     Half of the labelled rows of DATA are used to find each order and the other half to
-    judge it: by the mean accuracy over all states, in relation to the accuracy in the
-    end (NMA).
+    evaluate it: by the mean accuracy over all states, relative to the final accuracy
+    (NMA).
     """
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)

@@ -22,8 +22,8 @@ from spinney.cli.warm_up import warm_up
 app = typer.Typer(
     help=(
         "Make trained tree ensembles cheaper to evaluate.\n\n"
-        "Exit codes: 0 all went well, 1 a promise was not kept, 2 the command could "
-        "not do its work, most often because of its input, 130 it was interrupted."
+        "Exit codes: 0 success, 1 a promise was not kept, 2 the command failed, most "
+        "often because of its input, 130 it was interrupted."
     ),
     epilog="Example: spinney demo",
     add_completion=False,

@@ -96,12 +96,12 @@ def bench(
     target: Annotated[
         str | None,
         typer.Option(
-            help="Column that holds labels and is no feature, if it is there."
+            help="Column with the labels, which is not a feature, if present."
         ),
     ] = None,
     max_disagreement: Annotated[
         float,
-        typer.Option(help="Share of rows that early exit may answer differently."),
+        typer.Option(help="Share of rows that early exit may predict differently."),
     ] = 1e-3,
     seconds: Annotated[
         float, typer.Option(help="Time to measure for, all engines together.")
@@ -113,11 +113,11 @@ def bench(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Time a model in spinney, in its own library and in all peers installed.
+    """Time a model in spinney, in its own library and in all other installed engines.
 
     Early exit is fitted to one half of the rows of DATA, and everything is timed
     on the other. The labels of every engine are compared first. Engines take turns,
-    and medians are told: for batches, and for rows that come one at a time.
+    and medians are reported: for batches, and for one row at a time.
     """
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)

@@ -46,7 +46,7 @@ def demo(
 
     Trains on data that come with scikit-learn and on synthetic rows, then evaluates
     less: votes stopped early, a cascade, an anytime forest, a pruned forest. Prints
-    how much was evaluated, how often the answer changed and how long it took, and
+    how much was evaluated, how often predictions changed and how long it took, and
     writes a page with drawings. Nothing is downloaded.
     """
     with plain_errors(debug):

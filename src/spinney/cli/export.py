@@ -73,7 +73,7 @@ def export(
     ],
     name: Annotated[
         str | None,
-        typer.Option(help="What all names in the file begin with."),
+        typer.Option(help="Prefix of all names in the file."),
     ] = None,
     arithmetic: Annotated[
         Arithmetic,
@@ -82,13 +82,13 @@ def export(
     rows: Annotated[
         Path | None,
         typer.Option(
-            help="Rows that were used for nothing else, to prove integer arithmetic: "
-            "CSV, Parquet, Arrow or NPZ."
+            help="Held-out rows to prove integer arithmetic on: CSV, Parquet, Arrow "
+            "or NPZ."
         ),
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(help="Column of the rows that is no feature, if it is there."),
+        typer.Option(help="Column of the rows that is not a feature, if present."),
     ] = None,
     input_type: Annotated[
         InputType | None,
@@ -103,15 +103,15 @@ def export(
     ] = None,
     max_disagreement: Annotated[
         float | None,
-        typer.Option(help="Share of new rows whose answer integers may change."),
+        typer.Option(help="Share of new rows whose prediction integers may change."),
     ] = None,
     confidence: Annotated[
         float | None,
-        typer.Option(help="Prove this bound with so much confidence: 0.95, say."),
+        typer.Option(help="Confidence of the proof of this bound, such as 0.95."),
     ] = None,
     report: Annotated[
         bool,
-        typer.Option("--report", help="Tell what each width of leaf values costs."),
+        typer.Option("--report", help="Report what each width of leaf values costs."),
     ] = False,
     trust: Trust = False,
     as_json: OutputAsJson = False,
@@ -121,7 +121,7 @@ def export(
     """Write a model as one C file, for servers, microcontrollers and browsers.
 
     MODEL is a trained model as it is, or a classifier that accelerate, anytime or
-    prune has written: the code then leaves early, takes single steps or buys features.
+    prune has written: the code then exits early, takes single steps or buys features.
 
     Exit code 1: the rows do not prove the bound in integer arithmetic. The file is
     written all the same, and says so.

@@ -57,7 +57,7 @@ def inspect(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Tell what is in a model file: trees, exit rule, promise, size.
+    """Show what is in a model file: trees, exit rule, promise, size.
 
     The whole file is checked; nothing in it is run, except in a pickle with --trust.
     """

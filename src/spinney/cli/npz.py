@@ -55,7 +55,7 @@ class StoredArray:
         if self.dtype.hasobject:
             msg = (
                 f"Array {name!r} holds Python objects, which only a pickle can. Save "
-                "numbers, and labels that are texts as such: y.astype(str)."
+                "numbers, and labels that are strings as such: y.astype(str)."
             )
             raise FormatError(msg)
 

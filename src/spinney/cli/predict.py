@@ -93,22 +93,22 @@ def predict(
         typer.Option(
             "--out",
             "-o",
-            help="Write the answers here: .parquet, .csv, .arrow, .feather or .npz.",
+            help="Write predictions here: .parquet, .csv, .arrow, .feather or .npz.",
             show_default=False,
         ),
     ],
     target: Annotated[
         str | None,
         typer.Option(
-            help="Column that holds labels and is no feature, if it is there; then "
+            help="Column with the labels, which is not a feature, if present; then "
             "errors are counted too."
         ),
     ] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option(
-            help="Column of DATA to write before the answers, such as an id; give it "
-            "again for several.",
+            help="Column of DATA to write before the predictions, such as an id; "
+            "repeat for several.",
             metavar="COLUMN",
             show_default=False,
         ),
@@ -130,7 +130,7 @@ def predict(
     The output has the columns to --keep, then label (for a regressor prediction),
     n_evaluated, and with --proba one probability per class.
 
-    Rows are read, predicted and written some at a time, so DATA may be larger than
+    Rows are read, predicted and written in chunks, so DATA may be larger than
     memory. The output appears when it is complete; until then, a file of the same name
     stays as it is.
     """

@@ -53,15 +53,15 @@ def strategy(
     max_disagreement: Annotated[
         float,
         typer.Option(
-            help="Allowed probability of another decision than that of all voters."
+            help="Allowed probability of a decision that differs from the full vote."
         ),
     ] = 1e-3,
     objective: Annotated[
         Objective, typer.Option(help="What is minimised, and where the bound holds.")
     ] = Objective.minimean,
-    min_votes: Annotated[int, typer.Option(help="Votes to be cast in any case.")] = 1,
+    min_votes: Annotated[int, typer.Option(help="Votes that are always cast.")] = 1,
     round: Annotated[
-        Rounding, typer.Option(help="Draw lots where that is best, or never.")
+        Rounding, typer.Option(help="Randomise where that is best, or never.")
     ] = Rounding.randomise,
     out: Annotated[
         Path | None,
@@ -71,7 +71,7 @@ def strategy(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Find out when a majority vote may stop early.
+    """Find when a majority vote may stop early.
 
     Voters vote in random order, and all splits of their votes count as equally
     likely. Prints after how many votes which counts decide, how many votes that takes,

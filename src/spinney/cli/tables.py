@@ -73,7 +73,7 @@ def check_table(path: str | os.PathLike[str]) -> None:
         msg = f"There is no file {str(path)!r}. Check the path."
         raise FileNotFoundError(msg)
     if not file.name.lower().endswith((*WITH_COLUMNS, ".npz")):
-        msg = f"{str(path)!r} is no kind of table known here. Pass {KINDS}."
+        msg = f"{str(path)!r} is not a supported kind of table. Pass {KINDS}."
         raise FormatError(msg)
     if file.stat().st_size == 0:
         msg = f"{str(path)!r} is empty. A table with rows was expected."
@@ -192,7 +192,7 @@ class Table:
         except (ValueError, EOFError, BadZipFile, zlib.error) as error:
             if isinstance(error, InvalidArgumentError):
                 raise
-            msg = f"{str(self.path)!r} is no NPZ file of numbers: {error}"
+            msg = f"{str(self.path)!r} is not an NPZ file of numbers: {error}"
             raise FormatError(msg) from error
 
     def _parts_of_archive(self, archive: ZipFile, opened: ExitStack) -> Iterator[Part]:

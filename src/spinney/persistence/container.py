@@ -173,7 +173,7 @@ def decode(data: Bytes, name: str) -> Contents:
     try:
         entries = parse_json(header[8:].decode("utf-8"))
     except (UnicodeDecodeError, FormatError) as error:
-        msg = f"{name} is no spinney file, or damaged: its header is wrong: {error}."
+        msg = f"{name} is not a spinney file, or damaged: its header is wrong: {error}."
         raise FormatError(msg) from error
     metadata = entries.pop("__metadata__", None)
     if not isinstance(metadata, dict) or "spinney_format" not in metadata:
@@ -236,13 +236,13 @@ def _header_of(data: Bytes, name: str) -> bytes:
     length = int.from_bytes(data[:8].tobytes(), "little")
     if length > MAX_HEADER:
         msg = (
-            f"{name} is no spinney file, or damaged: a header has at most "
+            f"{name} is not a spinney file, or damaged: a header has at most "
             f"{MAX_HEADER:,} bytes, this one claims {length:,}."
         )
         raise FormatError(msg)
     if length > len(data) - 8:
         msg = (
-            f"{name} is no spinney file, or cut off: its header should have {length:,} "
+            f"{name} is not a spinney file, or cut off: its header needs {length:,} "
             f"bytes, and only {len(data) - 8:,} are left."
         )
         raise FormatError(msg)

@@ -209,7 +209,7 @@ def _mapped(name: str) -> Bytes:
         msg = f"{name!r} is a directory. Pass the path of a file in it."
         raise IsADirectoryError(msg)
     if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for its writer
-        msg = f"{name!r} is a device, a pipe or a socket, and no spinney file."
+        msg = f"{name!r} is a device, a pipe or a socket, not a spinney file."
         raise FormatError(msg)
     with open(name, "rb") as file:
         size = os.fstat(file.fileno()).st_size

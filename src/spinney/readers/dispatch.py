@@ -178,7 +178,7 @@ def _read_file(path: Path) -> Forest:
         raise FileNotFoundError(msg)
     if not os.path.isfile(path):  # a pipe would be waited for, perhaps for ever
         msg = (
-            f"{_shown(path)} is no regular file. Write the model to one and pass its "
+            f"{_shown(path)} is not a regular file. Save the model to one and pass its "
             "path."
         )
         raise UnsupportedModelError(msg)
@@ -204,9 +204,7 @@ def _read_file(path: Path) -> Forest:
         return read_catboost_binary(path)
     if head[8:9] == b"{":
         return _read_own(path)
-    msg = (
-        f"{_shown(path)} is no model file known here.\nHint: supported are {SUPPORTED}."
-    )
+    msg = f"{_shown(path)} is not a known model file.\nHint: supported are {SUPPORTED}."
     if head.startswith(PICKLED):
         msg += (
             " A pickle or joblib file can run any code when it is loaded: load it "

@@ -26,7 +26,7 @@ WIDE_THETA_BYTES = 2**28
 class StoppingStrategy:
     """When to stop a majority vote early, and what is promised about it.
 
-    Voters are asked in random order. After ``i`` votes, ``j`` of them positive, the
+    Votes are cast in random order. After ``i`` votes, ``j`` of them positive, the
     strategy stops with a certain probability and decides "positive" if ``j > i / 2``,
     "negative" otherwise. Usually made by `spinney.optimal_strategy`.
 
@@ -227,7 +227,7 @@ class StoppingStrategy:
         return plot_states(self, n_positive, ax)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, texts and lists, ready for JSON.
+        """Return everything as plain numbers, strings and lists, ready for JSON.
 
         Returns
         -------
@@ -251,7 +251,7 @@ class StoppingStrategy:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> StoppingStrategy:
-        """Return the strategy that `to_dict` has described.
+        """Rebuild a strategy from what `to_dict` returned.
 
         Parameters
         ----------
@@ -273,8 +273,8 @@ def _read(
     """Make a strategy of a description, or say what is wrong with it."""
     if not isinstance(document, Mapping) or document.get("format") != FORMAT:
         msg = (
-            "This is no description of a stopping strategy: a mapping with the entry "
-            f"'format': {FORMAT!r} was expected. Pass what to_dict() returned."
+            "This is not a description of a stopping strategy: a mapping with the "
+            f"entry 'format': {FORMAT!r} was expected. Pass what to_dict() returned."
         )
         raise FormatError(msg)
     if document.get("version") != FORMAT_VERSION:
