@@ -22,8 +22,8 @@ EXTRA_WORDS = {
     "accuracy": "Additional errors",
 }
 TOO_FEW = (
-    "These rows are too few to establish this level: rows leave only where the rest of "
-    "the trees cannot change the answer."
+    "These rows are too few to establish this level: rows exit only where the "
+    "remaining trees cannot change the prediction."
 )
 
 

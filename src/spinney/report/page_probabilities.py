@@ -19,8 +19,8 @@ def section_of_probabilities(report: Mapping[str, Any]) -> Section:
     """
     found = report["probabilities"]
     words = (
-        "Rows that stay to the end have the model's own probabilities. Rows that leave "
-        "early get the mean that the model gave to calibration rows that left in the "
+        "Rows evaluated by all trees have the model's own probabilities. Rows that "
+        "exit early get the model's mean over calibration rows that exited in the "
         f"same way: on these rows {percent(found['mean_difference'])} off the model's "
         "own, on average."
     )

@@ -60,8 +60,8 @@ def _summary(report: Mapping[str, Any]) -> str:
     word = trees_word(report)
     if report["kind"] == "all trees":
         return (
-            f"Every row is answered by all {n_trees:,} {word}, exactly as the model "
-            f"itself answers. This page shows what that takes on {n_rows:,} rows."
+            f"Every row is evaluated by all {n_trees:,} {word}, with exactly the "
+            f"model's own predictions. This page shows the cost on {n_rows:,} rows."
         )
     return (
         f"On {n_rows:,} rows, {number(trees['mean'])} of {n_trees:,} {word} were "
@@ -246,7 +246,7 @@ def _levels(report: Mapping[str, Any]) -> Section:
         f"All levels are measured on the {sweep['n_measured']:,} rows of this report. "
         "At this classifier's level it is the classifier itself, with the numbers at "
         "the top of the page. For every other level the same method is fitted to one "
-        "half of these rows, of which some are kept back to establish the level as the "
+        "half of these rows, of which some are held out to establish the level as the "
         "classifier's own was, and measured on the other half; and the other way round."
     )
     figure = figure_of_sweep(report)
@@ -269,8 +269,8 @@ def _classes(report: Mapping[str, Any]) -> Section:
     ]
     words = (
         "How often each class is predicted for the rows of this report, by the model "
-        "itself and with early exit. Lost are rows that the model puts into the class "
-        "and early exit into another."
+        "itself and with early exit. Lost are rows that the model assigns to the class "
+        "and early exit to another."
     )
     headings = tuple(heading.capitalize() for heading in HEADINGS_OF_CLASSES)
     return Section(
