@@ -161,8 +161,9 @@ def test_frames_and_their_names():
     fast = spinney.accelerate(model)
     assert list(fast.feature_names_in_) == list("abcde")
     np.testing.assert_array_equal(fast.predict(frame), model.predict(frame))
-    with pytest.raises(ValueError, match="feature names"):
-        fast.predict(frame[list("edcba")])
+    np.testing.assert_array_equal(
+        fast.predict(frame[list("edcba")]), model.predict(frame)
+    )
     assert fast.predictor()(dict(zip("abcde", X[0], strict=True))) == fast.predict(
         frame[:1]
     )
@@ -186,8 +187,7 @@ def test_frames_of_other_libraries_give_no_warning(library):
     expected = model.predict(frame)
     np.testing.assert_array_equal(fast.predict(frame), expected)
     np.testing.assert_array_equal(fast.predict(X), expected)
-    with pytest.raises(ValueError, match="column"):
-        fast.predict(frame[list("edcba")])
+    np.testing.assert_array_equal(fast.predict(frame[list("edcba")]), expected)
     with pytest.raises(ValueError, match="4 features"):
         fast.predict(frame[list("abcd")])
 

@@ -99,7 +99,9 @@ def test_votes_lose_nothing(forest, layout, seed, tmp_path_factory):
 )
 def test_every_kind_of_classifier(kind, tmp_path):
     classifier, _, X, _ = fitted(kind)
-    native = Native(classifier, tmp_path, arithmetic="integer", X=X)
+    # Other promises than one on all rows do not carry over to integers.
+    bound = {"max_disagreement": 0.02} if kind in ("per class", "accuracy loss") else {}
+    native = Native(classifier, tmp_path, arithmetic="integer", X=X, **bound)
     classes, counts = native.counted(X)
     differ = classifier.classes_[classes] != classifier.predict(X)
     assert differ.mean() <= 0.02

@@ -206,11 +206,11 @@ def catboost_without_tables():
 MAKERS = {
     "a pipeline, by `read_model`": pipeline,
     "a forest of several labels at once, by `read_model` and with rows": several_labels,
-    "AdaBoost of several classes or of numbers, by `read_model` and with rows": (
+    "AdaBoost of several classes or for regression, by `read_model` and with rows": (
         ada_boost
     ),
-    "AdaBoost of other things than trees": ada_boost_of_others,
-    "bagging of other things than single trees": bagging_of_others,
+    "AdaBoost of models other than trees": ada_boost_of_others,
+    "bagging of models other than single trees": bagging_of_others,
     "voting and stacking of models, by `read_model` and with rows": of_models,
     "a random trees embedding": embedding,
     "a calibrated model with one curve per fold, by `read_model` and with rows": (
@@ -219,13 +219,13 @@ MAKERS = {
     "a calibrated model of several classes, by `read_model` and with rows": (
         curves_of_several_classes
     ),
-    "a boosting that starts from another model": started_from_another,
-    "histogram boosting with negative or broken numbers as categories": (
+    "boosting that starts from another model": started_from_another,
+    "histogram boosting with negative or fractional numbers as categories": (
         histogram_categories
     ),
     "LightGBM's linear trees": linear_trees,
-    "LightGBM's `cross_entropy_lambda` and `reg_sqrt`, and an `LGBMClassifier` with an "
-    "objective of your own": objectives_of_lightgbm,
+    "LightGBM's `cross_entropy_lambda` and `reg_sqrt`, and an `LGBMClassifier` with a "
+    "custom objective": objectives_of_lightgbm,
     "LightGBM estimators with `pred_early_stop`": stopping_lightgbm,
     "LightGBM on ordered category columns beside others": ordered_categories,
     "XGBoost's linear booster": linear_booster,
@@ -235,7 +235,7 @@ MAKERS = {
     "XGBoost with several labels at once, by `read_model`, in a file and with rows": (
         labels_of_xgboost
     ),
-    "XGBoost on categories with letters beyond ASCII": names_beyond_ascii,
+    "XGBoost on categories with non-ASCII characters": names_beyond_ascii,
     "CatBoost's text and embedding features": texts_and_embeddings_of_catboost,
     "CatBoost's `MultiLogloss`, `MultiCrossEntropy` and `RMSEWithUncertainty`": (
         losses_of_catboost

@@ -116,7 +116,8 @@ LEAVES_BY_LEAD = """    const size_t row = P_limit_first[k];
 LEAVES_BY_ALL_COUNTS = """    uint32_t v, j, cast = 0, rank = 0, term;
     unsigned answer;
     for (v = 0; v + 1 < $n; v++) {
-        cast += (uint32_t)total[v];
+        const uint32_t votes = (uint32_t)total[v];
+        cast += votes;
         term = cast;
         for (j = 1; j <= v; j++) {
             term = term * (cast + j) / (j + 1);
