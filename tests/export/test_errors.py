@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
@@ -69,6 +71,31 @@ def test_wrong_paths(tmp_path):
     with pytest.raises(IsADirectoryError, match="header"):
         spinney.export_c(FOREST, tmp_path / "model.c")
     assert [path.name for path in tmp_path.iterdir()] == ["model.h"]
+
+
+@pytest.mark.parametrize("stem", ["\u00fc", 'a"b', "a\\b", "a??!b", "a\nb"])
+def test_file_names_that_cannot_be_included(stem, tmp_path):
+    with pytest.raises(ValueError, match="by its name"):
+        spinney.export_c(FOREST, tmp_path / f"{stem}.c", name="model")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("stem", ["P_", "P_model", "a-P_b", "while"])
+def test_names_of_files_and_of_templates_are_kept_apart(stem, tmp_path):
+    name = None if stem.isidentifier() else "model"
+    spinney.export_c(FOREST, tmp_path / f"{stem}.c", name=name)
+    assert f'#include "{stem}.h"' in (tmp_path / f"{stem}.c").read_text()
+    assert f"{name or stem}_predict(" in (tmp_path / f"{stem}.h").read_text()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
+def test_no_file_without_its_header(tmp_path):
+    (tmp_path / "model.c").write_text("old")
+    os.mkfifo(tmp_path / "model.h")
+    with pytest.raises(OSError, match=r"model\.h"):
+        spinney.export_c(FOREST, tmp_path / "model.c")
+    assert (tmp_path / "model.c").read_text() == "old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.c", "model.h"]
 
 
 def test_models_that_cannot_be_exported(tmp_path, monkeypatch):

@@ -22,13 +22,15 @@ from spinney.export.quantisation import Quantised, refuse_integer
 from spinney.export.report import ExportReport
 from spinney.export.source import LAYOUTS, Source, Writer
 from spinney.forest.blocks import BlockedRows
-from spinney.persistence.atomic_write import write_atomically
+from spinney.persistence.atomic_write import write_together
 
 ARITHMETICS = ("exact", "integer")
 # Words that C or C++ keep for themselves; a prefix alone is never one of them, but the
 # file is often named after it.
 IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 MAX_NAME = 40
+# What may stand in an #include: a ? could begin a trigraph.
+FILE_NAME = re.compile(r"[^\"'?\\\x00-\x1f\x7f-\U0010ffff]+")
 
 
 def export_c(
@@ -145,8 +147,12 @@ def export_c(
         confidence=confidence,
         paths=(str(source_path), str(header_path)),
     )
-    write_atomically(str(source_path), [source.code.encode("ascii")])
-    write_atomically(str(header_path), [source.header.encode("ascii")])
+    write_together(
+        {
+            str(source_path): [source.code.encode("ascii")],
+            str(header_path): [source.header.encode("ascii")],
+        }
+    )
     return report
 
 
@@ -311,6 +317,12 @@ def _checked_paths(path: Any) -> tuple[Path, Path]:
     if header.is_dir():
         msg = f"{str(header)!r} is a directory, and the header would go there."
         raise IsADirectoryError(msg)
+    if not FILE_NAME.fullmatch(header.name):
+        msg = (
+            f"The C file includes {header.name!r} by its name, which must be ASCII "
+            "without quotes, backslashes and question marks. Pass another path."
+        )
+        raise InvalidArgumentError(msg)
     if not source.parent.is_dir():
         msg = f"There is no directory {str(source.parent)!r}. Make it first."
         raise FileNotFoundError(msg)

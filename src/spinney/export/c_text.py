@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Templates are written with this prefix; names of the file have the user's instead.
-PREFIX = re.compile(r"\bP_")
+PREFIX = re.compile(r'(#include "[^"\n]*")|\bP_')
 UNSIGNED = ((8, "uint8_t"), (16, "uint16_t"), (32, "uint32_t"), (64, "uint64_t"))
 BYTES = {
     "uint8_t": 1,
@@ -209,4 +209,4 @@ def in_comment(text: str) -> str:
 
 def with_prefix(source: str, name: str) -> str:
     """Return C source with the names of templates in the user's name space."""
-    return PREFIX.sub(f"{name}_", source)
+    return PREFIX.sub(lambda found: found[1] or f"{name}_", source)

@@ -7,7 +7,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import BinaryIO
 
 # Absent on some systems: there it changes nothing.
@@ -30,29 +30,52 @@ def write_atomically(path: str, chunks: Iterable[bytes | memoryview]) -> None:
     chunks : iterable of bytes or memoryview
         The content.
     """
-    target = os.path.realpath(path)
-    mode = _mode_to_keep(path, target)
-    folder = os.path.dirname(target)
-    if not os.path.isdir(folder):
-        msg = f"There is no directory {folder!r} to save {path!r} in. Make it first."
-        raise FileNotFoundError(msg)
-    partial = os.path.join(folder, f".spinney-{secrets.token_hex(8)}.partial")
+    write_together({path: chunks})
+
+
+def write_together(files: Mapping[str, Iterable[bytes | memoryview]]) -> None:
+    """Write several files as `write_atomically` does, all of them or none.
+
+    Every file is whole on the disk before the first gets its name.
+
+    Parameters
+    ----------
+    files : mapping of str to iterable of bytes or memoryview
+        Path and content of each.
+    """
+    targets = {path: os.path.realpath(path) for path in files}
+    modes = {path: _mode_to_keep(path, target) for path, target in targets.items()}
+    partials: dict[str, str] = {}
     try:
-        # An interruption in the very moment that the file is made leaves nothing behind
-        # either: hence it is made inside the block that removes it.
-        with _new_file(partial, path) as file:
-            if mode is not None:
-                os.chmod(partial, mode)
-            for chunk in chunks:
-                file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, target)
+        for path, chunks in files.items():
+            folder = os.path.dirname(targets[path])
+            if not os.path.isdir(folder):
+                msg = (
+                    f"There is no directory {folder!r} to save {path!r} in. Make it "
+                    "first."
+                )
+                raise FileNotFoundError(msg)
+            # An interruption in the very moment that the file is made leaves nothing
+            # behind either: hence its name is noted before.
+            name = f".spinney-{secrets.token_hex(8)}.partial"
+            partial = partials[path] = os.path.join(folder, name)
+            with _new_file(partial, path) as file:
+                mode = modes[path]
+                if mode is not None:
+                    os.chmod(partial, mode)
+                for chunk in chunks:
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+        for path, partial in partials.items():
+            os.replace(partial, targets[path])
     except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
+        for partial in partials.values():
+            with contextlib.suppress(OSError):
+                os.unlink(partial)
         raise
-    _sync_folder(folder)
+    for folder in {os.path.dirname(target) for target in targets.values()}:
+        _sync_folder(folder)
 
 
 def _new_file(partial: str, path: str) -> BinaryIO:
