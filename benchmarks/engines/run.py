@@ -316,6 +316,7 @@ def main():
     found = None
     with tempfile.TemporaryDirectory() as name:
         folder = arguments.folder or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
         for engine in arguments.engines.split(","):
             found = measure(
                 engine, folder, arguments.rows, arguments.own_rows, arguments.repeats

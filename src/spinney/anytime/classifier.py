@@ -247,6 +247,8 @@ class AnytimeForestClassifier(EnsembleClassifier):
         -----
         Checking `X` is part of the time and cannot be cut short. The clock is read
         every few steps, and a step is not started if it would hardly end in time.
+        The first calls take fewer steps than later ones, far fewer where `seconds` is
+        close to the time of `predict`: speeds are measured then, and remembered.
         """
         begin = perf_counter()
         if isinstance(seconds, bool) or not isinstance(seconds, Real):
