@@ -42,7 +42,7 @@ def rare():
     labels = np.array(["ok", "rare"])[y]
     models = {
         "boosted": GradientBoostingClassifier(n_estimators=40, random_state=0),
-        "forest": RandomForestClassifier(31, min_samples_leaf=3, random_state=0),
+        "forest": RandomForestClassifier(17, min_samples_leaf=3, random_state=0),
     }
     fitted = {name: one.fit(X[:2000], labels[:2000]) for name, one in models.items()}
     return fitted, X[2000:], labels[2000:]

@@ -111,7 +111,7 @@ def made_up():
     X = X.astype(np.float32)
     models = {
         "boosted": GradientBoostingClassifier(n_estimators=60, random_state=0),
-        "forest": RandomForestClassifier(41, min_samples_leaf=3, random_state=0),
+        "forest": RandomForestClassifier(21, min_samples_leaf=3, random_state=0),
     }
     fitted = {kind: model.fit(X[:1000], y[:1000]) for kind, model in models.items()}
     return fitted, X[1000:]

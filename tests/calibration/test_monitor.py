@@ -82,9 +82,9 @@ def test_the_expected_evidence_never_exceeds_one_while_the_bound_holds(bound, pa
 
 
 def test_false_alarms_are_as_rare_as_promised_by_exact_calculation():
-    # All paths of counts up to 400 rows at the bound itself, by dynamic programming.
+    # All paths of counts up to 250 rows at the bound itself, by dynamic programming.
     bound, quiet = 0.05, np.array([1.0])
-    for n in range(1, 401):
+    for n in range(1, 251):
         stepped = np.zeros(n + 1)
         stepped[:-1] += quiet * (1 - bound)
         stepped[1:] += quiet * bound

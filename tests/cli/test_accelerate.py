@@ -94,14 +94,13 @@ def test_a_method_can_be_named(accelerate, method):
     assert tried <= {"all trees", method}
 
 
-@pytest.mark.parametrize("ending", [".html", ".md", ".txt", ".json"])
+@pytest.mark.parametrize("ending", [".html", ".txt"])
 def test_the_report_is_of_the_kind_that_its_name_says(accelerate, tmp_path, ending):
     page = tmp_path / f"page{ending}"
     done = accelerate("--max-disagreement", "0.05", "--report", page)
     assert done.exit_code == 0, done.output
     assert f"Written to {page}" in done.stdout
-    beginning = {".html": "<!", ".md": "#", ".json": "{"}.get(ending, "")
-    assert page.read_text().startswith(beginning)
+    assert page.read_text().startswith("<!") == (ending == ".html")
 
 
 def test_rows_without_a_label_are_told_and_the_report_does_without(

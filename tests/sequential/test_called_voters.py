@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
@@ -145,6 +145,8 @@ def test_a_weighted_mean_is_compared_as_the_model_compares_it(
     answers_like(model, numbered(tables.shape[1]), max_disagreement=bound)
 
 
+# Joblib's threads take most of the time of an example.
+@settings(max_examples=settings.default.max_examples // 3)
 @given(
     tables=probabilities_in_twentieths(),
     n_jobs=st.sampled_from([None, 2, 3]),
