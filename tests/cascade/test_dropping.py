@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -20,6 +21,9 @@ from spinney.runtime import EarlyExitEngine
 from spinney.runtime.exit_kinds import DROPPING
 
 N_CLASSES, N_ROUNDS = 4, 15
+needs_compiled = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="kernels have tests of their own"
+)
 
 
 def walks(seed, n_rows=1500):
@@ -122,6 +126,7 @@ def boosted():
     return model.fit(X[:800], y[:800]), X[800:]
 
 
+@needs_compiled
 def test_boosting_of_several_classes_drops_them(boosted):
     model, X = boosted
     quick = spinney.CascadeClassifier(
@@ -147,6 +152,7 @@ def test_boosting_of_several_classes_drops_them(boosted):
     assert [predict_row(row) for row in X[4000:4050]] == labels[:50].tolist()
 
 
+@needs_compiled
 def test_accelerate_tells_what_dropping_came_to(boosted):
     model, X = boosted
     quick = spinney.accelerate(
@@ -169,6 +175,7 @@ def test_zero_means_never_with_classes_dropped(boosted):
     assert n_evaluated.mean() < 120
 
 
+@needs_compiled
 def test_leads_can_be_drawn(boosted):
     pytest.importorskip("matplotlib")
     import matplotlib as mpl

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -211,6 +212,9 @@ def test_members_that_are_called_have_no_classes_to_drop():
         EarlyExitEngine(object(), rule)
 
 
+@pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="kernels have tests of their own"
+)
 def test_save_and_load_keep_dropped_classes(tmp_path):
     pytest.importorskip("lightgbm")
     from sklearn.datasets import load_digits
