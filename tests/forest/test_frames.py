@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import spinney
+from spinney.errors import InvalidArgumentError
 from spinney.forest.frame_rows import FrameRows
 from spinney.forest.frames import as_known_frame, frame_of
 from spinney.forest.rows import as_rows
@@ -169,6 +170,32 @@ def test_names_that_occur_twice_go_by_their_position():
         rows = as_rows(twice, 4, F64)
         np.testing.assert_array_equal(rows, frame.to_numpy(dtype=np.float64))
         assert frame_of(twice).integers(0)[0].tolist() == frame.iloc[:, 0].tolist()
+
+
+def test_a_name_twice_is_refused_where_names_matter(model):
+    frame = mixed_rows().set_axis(["age", "dose", "age", "flag"], axis=1)
+    table = pa.Table.from_arrays(
+        [pa.array(frame.iloc[:, k]) for k in range(4)], names=list(frame)
+    )
+    batch = table.to_batches()[0]
+    forest, fast = spinney.read_model(model), spinney.accelerate(model)
+    fitted = spinney.AllTreesClassifier(FrozenEstimator(model))
+    budgeted = spinney.BudgetedForestClassifier(max_trees=2)
+    calls = [
+        forest.predict,
+        fast.predict,
+        fast.predict_proba,
+        fitted.fit,
+        lambda rows: spinney.accelerate(model, rows),
+        lambda rows: budgeted.fit(rows, model.predict(mixed_rows())),
+    ]
+    makers = [lambda: frame, lambda: table, lambda: batch, lambda: Stream(table)]
+    for call in calls:
+        for make in makers:
+            with pytest.raises(
+                InvalidArgumentError, match=r"different names.*'age' 2 times"
+            ):
+                call(make())
 
 
 def test_steps_that_put_out_data_frames_come_before_and_inside():

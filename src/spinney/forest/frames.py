@@ -5,12 +5,14 @@ or speaks the Arrow PyCapsule interface (record batches, relations of DuckDB, ta
 nanoarrow) becomes one of these first. narwhals is imported when the first data frame
 arrives; the library of a frame never is, since it is there.
 
-Names may occur twice, so columns go by their number.
+Columns go by their number, so a name may occur twice where names do not matter: rows of
+a forest that knows none.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
@@ -173,13 +175,33 @@ class Frame(ABC):
         names : sequence of str or None
             Of the model. If the columns are called otherwise they stay as they are:
             many models carry made-up names.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If two columns have the same name, and other names than those of the model.
         """
         if names is None or len(names) != len(self.names) or self.names == list(names):
             return self
+        self.check_names_differ()
         number = {name: k for k, name in enumerate(self.names)}
         if number.keys() != set(names):
             return self
         return type(self)(self._columns([number[name] for name in names]))
+
+    def check_names_differ(self) -> None:
+        """Raise `InvalidArgumentError` if two columns have the same name."""
+        if len(set(self.names)) == len(self.names):
+            return
+        counts = Counter(self.names)
+        twice = [f"{name!r} {n} times" for name, n in counts.items() if n > 1]
+        more = "" if len(twice) <= 5 else f" and {len(twice) - 5:,} more"
+        msg = (
+            "Columns of X must have different names, got "
+            f"{', '.join(twice[:5])}{more}: it is not clear which of them is meant. "
+            "Rename or drop columns, or pass an array in the order of the model."
+        )
+        raise InvalidArgumentError(msg)
 
 
 class _PandasFrame(Frame):
@@ -382,9 +404,18 @@ def in_order_of(X: Any, names: Sequence[str] | None) -> Any:
     -------
     X : object
         A data frame as `as_known_frame` returns it; else `X` itself.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If two columns of a data frame have the same name. scikit-learn, which compares
+        names after this, does not take such a frame.
     """
     frame = frame_of(X)
-    return X if frame is None else frame.in_order_of(names).native
+    if frame is None:
+        return X
+    frame.check_names_differ()
+    return frame.in_order_of(names).native
 
 
 def is_frame(X: Any) -> bool:
@@ -448,8 +479,6 @@ def as_known_frame(X: Any) -> Any:
 
 def _from_arrow(X: Any) -> Any:
     """Return what speaks Arrow as a data frame; a column of it as it is."""
-    import narwhals as nw
-
     library: Any = next((name for name in reversed(_KNOWN) if find_spec(name)), None)
     is_stream = hasattr(X, "__arrow_c_stream__")
     if library is None or (library != "pyarrow" and not is_stream):
@@ -459,11 +488,13 @@ def _from_arrow(X: Any) -> Any:
         )
         raise ImportError(msg)
     try:
-        if is_stream:
+        if library != "pyarrow":
+            import narwhals as nw
+
             return nw.from_arrow(X, backend=library).to_native()
         import pyarrow as pa
 
-        return pa.table(X)
+        return pa.table(X)  # names may occur twice, and narwhals takes none of these
     except ValueError:  # not of a table
         return X
 

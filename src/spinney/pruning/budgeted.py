@@ -15,7 +15,7 @@ from spinney.base.classifier_fields import classifier_from_parts, classifier_to_
 from spinney.base.parameters import check_count
 from spinney.calibration.row_splits import held_out_split
 from spinney.errors import FormatError, InvalidArgumentError, SpinneyWarning
-from spinney.forest.frames import as_known_frame
+from spinney.forest.frames import in_order_of
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_array
 from spinney.pruning.costs import is_amount, purchases_for
@@ -153,7 +153,7 @@ class BudgetedForestClassifier(FeatureCostClassifier):
             take_within_budget,
         )
 
-        X = as_known_frame(X)
+        X = in_order_of(X, None)
         X, y = validate_data(self, X, y, dtype=np.float32, order="C")
         check_classification_targets(y)
         budget = _check_budget(self.budget)
