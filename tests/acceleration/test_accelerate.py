@@ -163,7 +163,7 @@ def test_the_fastest_stands_there_as_compared_and_as_promised(faster):
     assert cells[at - 1][-1] == "fastest"
     assert (cells[at][0].strip(), cells[at][-1]) == ("as promised", "chosen")
     assert "as promised" in repr(faster)
-    assert "as bold as is promised" in comparison.description
+    assert "exiting as early as the promise allows" in comparison.description
 
 
 def test_what_is_chosen_is_faster_than_all_trees(faster):

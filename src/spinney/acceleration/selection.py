@@ -65,7 +65,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Approach:
-    """A way to evaluate fewer trees, more or less boldly.
+    """A way to evaluate fewer trees, with exits from late to early.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class FittedCandidate:
     record : Candidate
         What is known, as it was compared.
     promised : Candidate or None
-        The same as bold as is promised, for the one that was chosen.
+        For the chosen candidate: its results when it exits as promised.
     """
 
     classifier: Any
@@ -232,7 +232,7 @@ class Selection:
     def promised(
         self, chosen: FittedCandidate, must_be_faster: bool
     ) -> FittedCandidate | None:
-        """Return the chosen one as bold as can be promised, or None for all trees.
+        """Return the chosen candidate as the promise allows it, or None for all trees.
 
         Parameters
         ----------
@@ -276,7 +276,7 @@ class Selection:
         return chosen if self._pays(chosen, must_be_faster) else None
 
     def _measure_again(self, chosen: FittedCandidate, promise: Promise) -> None:
-        """Record trees and times of the chosen one, as bold as it has become."""
+        """Record trees and times of the chosen candidate, as promised."""
         _, counts = chosen.classifier.predict_counted(self.parts.to_compare)
         times = microseconds_per_row(
             [self.whole, chosen.classifier], self.parts.to_compare
@@ -346,7 +346,7 @@ class Selection:
         return classifier
 
     def _outcome(self, chosen: FittedCandidate | None) -> str:
-        """Return what came out, in words."""
+        """Return the result in words."""
         full, n_trees = self._full, self.whole.forest_.n_trees
         if chosen is not None:
             record = chosen.latest

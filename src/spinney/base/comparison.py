@@ -1,4 +1,4 @@
-"""Ways to evaluate a model side by side: what each gave, and which was chosen."""
+"""Early-exit candidates compared side by side, and which one was chosen."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from spinney.errors import FormatError
 
 # Columns of the table that people see.
 HEADINGS = ("candidate", "trees", "differ", "batch, µs", "single, µs", "verdict")
-# And of that of predicted classes, of which so many are shown.
+# Columns of the table of predicted classes, and how many classes it shows.
 HEADINGS_OF_CLASSES = ("class", "by the model", "early exit", "lost", "share lost")
 N_CLASSES = 20
 # What the list of candidates is called in files.
 NAME_IN_FILES = "trials"
-# How bold a candidate is: as all are compared, or as it is promised.
+# How early a candidate exits: as in the comparison, or as the promise allows.
 COMPARED, PROMISED = "as compared", "as promised"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to evaluate a model, as it did on held-out rows.
+    """One way to evaluate a model, and its results on held-out rows.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Candidate:
     aimed_at : float
         The disagreement it was fitted to; NaN for all trees.
     disagreement : float
-        Share of the held-out rows that are answered otherwise than by the model.
+        Share of the held-out rows whose prediction differs from the model's.
     trees : float
         Trees evaluated for a row, on average.
     microseconds_batch : float
@@ -47,9 +47,9 @@ class Candidate:
     chosen : bool
         Whether this is what is used.
     level : {"as compared", "as promised"}, default="as compared"
-        How bold it is: as bold as seemed to keep the bound on the rows that all are
-        compared on, or, for the fastest of them, as bold as is promised. Its
-        disagreement is then that of the calibration rows of the promise.
+        How early rows exit: as early as appeared to keep the bound on the comparison
+        rows, or, for the fastest candidate, as early as the promise allows. Its
+        disagreement is then measured on the rows held out for the promise.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Candidate:
 
     @property
     def verdict(self) -> str:
-        """What became of it, in words; empty if it was not chosen."""
+        """The verdict in words; empty if it was not chosen."""
         if not self.kept_promise:
             return "breaks the bound"
         return "chosen" if self.chosen else ""
@@ -86,12 +86,12 @@ class Comparison:
     n_compared : int
         Held-out rows, on which the candidates were compared.
     max_disagreement : float or None
-        Share of the rows that may be answered otherwise than by the model; the largest,
-        if each class has a bound of its own; None if there is no such bound.
+        Share of the predictions that may differ from the model's; the largest, if each
+        class has a bound of its own; None if there is no such bound.
     confidence : float or None
         Confidence that was asked for.
     outcome : str
-        What came out, in a sentence or two.
+        The result, in a sentence or two.
     class_changes : tuple of ClassChange, default=()
         How often each class is predicted on the rows that the promise was established
         on, by the model and by what was chosen. Empty if no answer ever differs.
@@ -117,14 +117,14 @@ class Comparison:
         words = f"Compared on {self.n_compared:,} held-out rows"
         if self.max_disagreement is not None:
             words += (
-                f", where at most {percent(self.max_disagreement)} may be answered "
-                "differently than by the model"
+                f", where at most {percent(self.max_disagreement)} of the predictions "
+                "may differ from the model's"
             )
         words += "; times are per row."
         if any(one.level == PROMISED for one in self.candidates):
             words += (
-                "\nBelow the fastest: the same as bold as is promised, with the share "
-                "that differs of the rows kept for the promise."
+                "\nBelow the fastest: the same candidate, exiting as early as the "
+                "promise allows, on the rows held out for it."
             )
         return words
 
@@ -134,7 +134,7 @@ class Comparison:
         Returns
         -------
         rows : list of tuple of str
-            One row per candidate, and one more for the fastest as it is promised;
+            One row per candidate, and one more for the fastest as promised;
             `HEADINGS` names the columns.
         """
         promised = [one.name for one in self.candidates if one.level == PROMISED]
@@ -153,7 +153,7 @@ class Comparison:
         ]
 
     def cells_of_classes(self) -> list[tuple[str, ...]]:
-        """Return what became of each class as a table for people.
+        """Return how often each class is predicted as a table for people.
 
         Returns
         -------
@@ -202,12 +202,12 @@ class Comparison:
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Comparison:
-        """Make a comparison of what `to_dict` has returned.
+        """Return a comparison from what `to_dict` has returned.
 
         Parameters
         ----------
         parts : mapping
-            Perhaps from a file that somebody has forged: all of it is checked.
+            From a file that may be forged: all of it is checked.
 
         Returns
         -------
@@ -246,7 +246,7 @@ _KINDS = {
 
 
 def _candidate(parts: Any) -> Candidate:
-    """Return a candidate out of a file, or say what is wrong."""
+    """Return a candidate from a file, or raise `FormatError`."""
     if isinstance(parts, Mapping) and "level" not in parts:
         parts = {**parts, "level": COMPARED}  # files of older versions do not have it
     made = Candidate(**_checked(Candidate, parts))
@@ -257,7 +257,7 @@ def _candidate(parts: Any) -> Candidate:
 
 
 def _class_change(parts: Any) -> ClassChange:
-    """Return a change of a class out of a file, or say what is wrong."""
+    """Return a class change from a file, or raise `FormatError`."""
     if not isinstance(parts, Mapping) or not isinstance(
         parts.get("label"), (str, int, float)
     ):
@@ -268,7 +268,7 @@ def _class_change(parts: Any) -> ClassChange:
 
 
 def _checked(cls: type, parts: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return values for the fields of a dataclass, or say what is wrong."""
+    """Return values for the fields of a dataclass, or raise `FormatError`."""
     wanted = {one.name: str(one.type) for one in fields(cls) if one.name not in skip}
     if not isinstance(parts, Mapping) or set(parts) != set(wanted):
         msg = f"a {cls.__name__} must have the parts {', '.join(wanted)}"
