@@ -77,3 +77,19 @@ def test_bad_input(work, monkeypatch, arguments, says):
     assert done.exit_code == 2
     assert says in " ".join(done.output.split())
     assert sorted(path.name for path in work.iterdir()) == before
+
+
+def test_places_where_nothing_can_be_written(work, tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "loop.c").symlink_to("loop.c")
+    for name, says in (
+        ("a" * 300 + ".c", "too long"),
+        ("file/model.c", "is a file"),
+        ("none/model.c", "Make it first"),
+        ("loop.c", "leads back to itself"),
+    ):
+        done = run("export", work / "forest.spinney", "-o", tmp_path / name)
+        assert done.exit_code == 2
+        assert says in " ".join(done.output.split())
+        assert "--debug" not in done.output
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "loop.c"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import numpy as np
@@ -71,6 +72,46 @@ def test_wrong_paths(tmp_path):
     with pytest.raises(IsADirectoryError, match="header"):
         spinney.export_c(FOREST, tmp_path / "model.c")
     assert [path.name for path in tmp_path.iterdir()] == ["model.h"]
+
+
+@pytest.mark.parametrize("stem", ["a" * 300, "x/" * 3000 + "a"])
+def test_paths_too_long_for_the_system(stem, tmp_path):
+    with pytest.raises(
+        OSError, match=r"\.\.\..* is too long .* Pass a shorter"
+    ) as error:
+        spinney.export_c(FOREST, tmp_path / f"{stem}.c", name="model")
+    assert error.value.errno == errno.ENAMETOOLONG
+    assert len(str(error.value)) < 200
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_places_where_nothing_can_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match="is a file"):
+        spinney.export_c(FOREST, tmp_path / "file" / "model.c")
+    (tmp_path / "model.c").symlink_to("model.c")
+    with pytest.raises(OSError, match="leads back to itself"):
+        spinney.export_c(FOREST, tmp_path / "model.c")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "model.c"]
+
+
+def test_a_full_disk_leaves_the_old_files(tmp_path, monkeypatch):
+    for ending in "ch":
+        (tmp_path / f"model.{ending}").write_text("old")
+    calls = []
+
+    def fsync(descriptor):
+        calls.append(descriptor)
+        if len(calls) == 2:  # the header
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(OSError, match=r"model\.h' could not be written: No space"):
+        spinney.export_c(FOREST, tmp_path / "model.c")
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {
+        "model.c": "old",
+        "model.h": "old",
+    }
 
 
 @pytest.mark.parametrize("stem", ["\u00fc", 'a"b', "a\\b", "a??!b", "a\nb"])

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from spinney.errors import InvalidArgumentError
+from spinney.persistence.atomic_write import plain_system_errors
 
 
 def check_outputs(*outputs: Path | None, inputs: tuple[Path | None, ...] = ()) -> None:
@@ -29,7 +30,8 @@ def check_outputs(*outputs: Path | None, inputs: tuple[Path | None, ...] = ()) -
     for path in outputs:
         if path is None:
             continue
-        _check_place(path)
+        with plain_system_errors(str(path)):
+            _check_place(path)
         for given in inputs:
             if given is not None and _are_same(path, given):
                 msg = (
@@ -37,7 +39,7 @@ def check_outputs(*outputs: Path | None, inputs: tuple[Path | None, ...] = ()) -
                     "the output."
                 )
                 raise InvalidArgumentError(msg)
-        real = path.resolve()
+        real = Path(os.path.realpath(path))  # takes links in a circle, too
         if real in seen:
             msg = f"{str(path)!r} cannot take two outputs. Choose another name for one."
             raise InvalidArgumentError(msg)
@@ -67,7 +69,10 @@ def _check_place(path: Path) -> None:
     if path.is_dir():
         msg = f"{str(path)!r} is a directory. Pass the name of a file in it."
         raise IsADirectoryError(msg)
-    folder = path.resolve().parent
+    folder = Path(os.path.realpath(path)).parent
+    if folder.exists() and not folder.is_dir():
+        msg = f"{str(folder)!r} is a file, not a directory. Choose another place."
+        raise NotADirectoryError(msg)
     if not folder.is_dir():
         msg = f"There is no directory {str(folder)!r} for {path.name!r}. Make it first."
         raise FileNotFoundError(msg)

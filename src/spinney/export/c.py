@@ -22,7 +22,7 @@ from spinney.export.quantisation import Quantised, refuse_integer
 from spinney.export.report import ExportReport
 from spinney.export.source import LAYOUTS, Source, Writer
 from spinney.forest.blocks import BlockedRows
-from spinney.persistence.atomic_write import write_together
+from spinney.persistence.atomic_write import plain_system_errors, write_together
 
 ARITHMETICS = ("exact", "integer")
 # Words that C or C++ keep for themselves; a prefix alone is never one of them, but the
@@ -132,7 +132,11 @@ def export_c(
     >>> report.max_steps
     57
     """
-    source_path, header_path = _checked_paths(path)
+    if not isinstance(path, (str, os.PathLike)):
+        msg = f"path must be a str or a pathlib.Path, got {path!r}."
+        raise InvalidArgumentError(msg)
+    with plain_system_errors(str(path)):
+        source_path, header_path = _checked_paths(path)
     prefix = _checked_name(name, source_path)
     source, report = make_source(
         program_of(obj),
@@ -299,13 +303,10 @@ def _checked_rows(program: Program, X: Any) -> NDArray[np.floating]:
     return rows
 
 
-def _checked_paths(path: Any) -> tuple[Path, Path]:
-    if not isinstance(path, (str, os.PathLike)):
-        msg = f"path must be a str or a pathlib.Path, got {path!r}."
-        raise InvalidArgumentError(msg)
+def _checked_paths(path: str | os.PathLike[str]) -> tuple[Path, Path]:
     source = Path(path)
     if source.is_dir():
-        msg = f"{str(path)!r} is a directory. Pass the name of a C file in it."
+        msg = f"{str(source)!r} is a directory. Pass the name of a C file in it."
         raise IsADirectoryError(msg)
     if source.suffix != ".c":
         msg = (
@@ -323,6 +324,9 @@ def _checked_paths(path: Any) -> tuple[Path, Path]:
             "without quotes, backslashes and question marks. Pass another path."
         )
         raise InvalidArgumentError(msg)
+    if source.parent.exists() and not source.parent.is_dir():
+        msg = f"{str(source.parent)!r} is a file, not a directory. Pass another path."
+        raise NotADirectoryError(msg)
     if not source.parent.is_dir():
         msg = f"There is no directory {str(source.parent)!r}. Make it first."
         raise FileNotFoundError(msg)

@@ -7,11 +7,13 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO
 
 # Absent on some systems: there it changes nothing.
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0)
+# So much of a path is shown in a message.
+_SHOWN = 100
 
 
 def write_atomically(path: str, chunks: Iterable[bytes | memoryview]) -> None:
@@ -44,7 +46,10 @@ def write_together(files: Mapping[str, Iterable[bytes | memoryview]]) -> None:
         Path and content of each.
     """
     targets = {path: os.path.realpath(path) for path in files}
-    modes = {path: _mode_to_keep(path, target) for path, target in targets.items()}
+    modes: dict[str, int | None] = {}
+    for path, target in targets.items():
+        with plain_system_errors(path):
+            modes[path] = _mode_to_keep(path, target)
     partials: dict[str, str] = {}
     try:
         for path, chunks in files.items():
@@ -59,7 +64,7 @@ def write_together(files: Mapping[str, Iterable[bytes | memoryview]]) -> None:
             # behind either: hence its name is noted before.
             name = f".spinney-{secrets.token_hex(8)}.partial"
             partial = partials[path] = os.path.join(folder, name)
-            with _new_file(partial, path) as file:
+            with plain_system_errors(path), _new_file(partial, path) as file:
                 mode = modes[path]
                 if mode is not None:
                     os.chmod(partial, mode)
@@ -68,7 +73,8 @@ def write_together(files: Mapping[str, Iterable[bytes | memoryview]]) -> None:
                 file.flush()
                 os.fsync(file.fileno())
         for path, partial in partials.items():
-            os.replace(partial, targets[path])
+            with plain_system_errors(path):
+                os.replace(partial, targets[path])
     except BaseException:
         for partial in partials.values():
             with contextlib.suppress(OSError):
@@ -76,6 +82,39 @@ def write_together(files: Mapping[str, Iterable[bytes | memoryview]]) -> None:
         raise
     for folder in {os.path.dirname(target) for target in targets.values()}:
         _sync_folder(folder)
+
+
+@contextlib.contextmanager
+def plain_system_errors(path: str) -> Iterator[None]:
+    """Say what is wrong with a path, where the system has no more than a code for it.
+
+    Parameters
+    ----------
+    path : str
+        The file that is to be written, as the user named it.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:  # a message of our own
+            raise
+        shown = repr(path)
+        if len(path) > _SHOWN:
+            shown = repr(path[: _SHOWN // 2] + "..." + path[-_SHOWN // 2 :])
+        if error.errno == errno.ENAMETOOLONG:
+            msg = (
+                f"The path {shown} is too long for the file system. Pass a shorter one."
+            )
+        elif error.errno == errno.ELOOP:
+            msg = (
+                f"{shown} is a symbolic link that leads back to itself. Remove it, or "
+                "pass another path."
+            )
+        else:
+            msg = f"{shown} could not be written: {error.strerror}."
+        plain = type(error)(msg)
+        plain.errno = error.errno
+        raise plain from error
 
 
 def _new_file(partial: str, path: str) -> BinaryIO:
