@@ -47,8 +47,10 @@ class DropIn(EnsembleEstimator):
 
     def _raw(self, X: Any) -> Any:
         """Return the raw scores of `forest_`."""
-        rows = self._rows(X)
-        return self.forest_.engine.raw(rows, self.n_jobs)
+        engine = self.forest_.engine
+        if self._is_plain(X):
+            return engine.raw_of(X, self.n_jobs)
+        return engine.raw(self._rows(X), self.n_jobs)
 
     def _is_combined(self) -> bool:
         if not hasattr(self, "forest_"):

@@ -42,6 +42,9 @@ from spinney.readers.wrapped import parted, through_steps
 if TYPE_CHECKING:
     from spinney.report import Report
 
+# What rows of numbers may be, as types that are quick to compare.
+_FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+
 
 class ReportMixin:
     """Gives a classifier its method `report`."""
@@ -169,7 +172,7 @@ class EnsembleEstimator(MetaEstimatorMixin):
         """
         return (
             type(X) is np.ndarray
-            and X.dtype in (np.float32, np.float64)
+            and X.dtype in _FLOATS
             and X.ndim == 2
             and X.shape[0] > 0
             and X.shape[1] == self.n_features_in_

@@ -340,7 +340,7 @@ class Forest:
         answers : ndarray of shape (n_rows,)
             Class labels, or numbers if this is a regressor.
         """
-        return self.answers(self.engine.raw(self.engine.rows(X), n_jobs))
+        return self.answers(self.engine.raw_of(X, n_jobs))
 
     def predict_model(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[Any]:
         """Return what the original model's own `predict` returns.
@@ -358,7 +358,7 @@ class Forest:
             two classes, or those of all of several) or of the class ``CatBoost`` (raw
             scores).
         """
-        return self.model_answers(self.engine.raw(self.engine.rows(X), n_jobs))
+        return self.model_answers(self.engine.raw_of(X, n_jobs))
 
     def model_answers(self, raw: NDArray[np.floating]) -> NDArray[Any]:
         """Return what the original model's own `predict` returns for raw scores.
@@ -437,7 +437,7 @@ class Forest:
         if self.classes is None:
             msg = "This forest is a regressor and has no classes. Use predict."
             raise TypeError(msg)
-        return self.probabilities(self.engine.raw(self.engine.rows(X), n_jobs))
+        return self.probabilities(self.engine.raw_of(X, n_jobs))
 
     def probabilities(self, raw: NDArray[np.floating]) -> NDArray[np.floating]:
         """Return the class probabilities for raw scores.
@@ -476,7 +476,7 @@ class Forest:
         raw : ndarray of shape (n_rows,) or (n_rows, n_outputs)
             One column for a single output is returned without its second axis.
         """
-        raw = self.engine.raw(self.engine.rows(X), n_jobs)
+        raw = self.engine.raw_of(X, n_jobs)
         return raw[:, 0] if self.n_outputs == 1 else raw
 
     def votes(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[np.integer]:

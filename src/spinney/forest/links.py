@@ -23,6 +23,7 @@ LINKS = ("identity", "logistic", "softmax", "logistic_each", "exp", "none")
 # XGBoost keeps the exponent below this, so that no probability is zero.
 LARGEST_FLOAT32_EXPONENT = np.float32(88.7)
 _LARGEST_EXPONENT = float(LARGEST_FLOAT32_EXPONENT)
+_ONE = np.float32(1)
 
 
 # Scores further apart than this have different probabilities, even in float32.
@@ -111,8 +112,8 @@ def _float32_pair(score: float, scale: float) -> tuple[np.float32, np.float32]:
     single = np.float32
     exponent = -score if scale == 1.0 else float(-single(scale) * single(score))
     power = single(np.exp(min(exponent, _LARGEST_EXPONENT)))
-    positive = single(1) / (single(1) + power)
-    return single(1) - positive, positive
+    positive = _ONE / (_ONE + power)
+    return _ONE - positive, positive
 
 
 def softmax(raw: NDArray[np.floating], as_in_c: bool = False) -> NDArray[np.floating]:
@@ -146,8 +147,10 @@ def class_probabilities(
         raise UnsupportedModelError(msg)
     if len(raw) <= FEW and link == "logistic" and raw.shape[1] == 1:
         one_by_one = _float32_pair if raw.dtype == np.float32 else logistic_pair
-        pairs = [one_by_one(score, scale) for score in raw[:, 0].tolist()]
-        return np.array(pairs, dtype=raw.dtype).reshape(-1, 2)
+        few = np.empty((len(raw), 2), dtype=raw.dtype)
+        for i in range(len(raw)):
+            few[i, 0], few[i, 1] = one_by_one(raw.item(i), scale)
+        return few
     positive = raw if link == "identity" else logistic(raw, scale)
     if raw.shape[1] > 1:
         return positive

@@ -165,12 +165,12 @@ def are_ready(kernels: Kernels) -> bool:
     kernels : Kernels
         What is needed.
     """
-    return (
-        kernels in _ready
-        and not _broken
-        and _insisted.get() != "plain"
-        and config.engine != "plain"
-    )
+    return kernels in _ready and may_go_on()
+
+
+def may_go_on() -> bool:
+    """Whether kernels that have answered in this process are to go on."""
+    return not _broken and _insisted.get() != "plain" and config.engine != "plain"
 
 
 def either(

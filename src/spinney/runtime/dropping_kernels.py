@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from spinney.runtime.kernel_cache import kernel
-from spinney.runtime.loading import load_row
-from spinney.runtime.row_kernels import _final_verdict, _walk_eight_trees
+from spinney.runtime.loading import load_slots
+from spinney.runtime.row_kernels import _final_verdict, walk_trees
 
 u = np.uint64
 
@@ -131,11 +131,10 @@ def finish_rows(totals, row_index, decision_threshold, tolerance, classes):
 @kernel
 def settle_dropping_rows(
     X,
-    columns,
+    slots,
     link,
     root,
-    child_shift,
-    column_mask,
+    slot_bits,
     max_depth,
     table,
     tree_output,
@@ -158,7 +157,7 @@ def settle_dropping_rows(
 
     Parameters
     ----------
-    X, columns, link, root, child_shift, column_mask, max_depth, table, tree_output
+    X, slots, link, root, slot_bits, max_depth, table, tree_output
         As for `settle_rows`.
     exit_points, kind, bounds, stops, decision_threshold, tolerance, first_exit
         As for `settle_rows`.
@@ -167,16 +166,15 @@ def settle_dropping_rows(
     counts : ndarray, dtype=int32
         Number of trees so far, if `first_exit` is above 0. Overwritten.
     """
-    used = np.empty(columns.shape[0] + 1, dtype=X.dtype)
+    row = np.empty(slots.shape[0] + 1, dtype=X.dtype)
     node = np.empty(8, dtype=np.uint64)
     roots = np.empty(8, dtype=np.uint64)
     which = np.empty(8, dtype=np.int64)
     threshold = link.view(X.dtype)
-    shift, mask = u(child_shift), u(column_mask)
     n_trees = root.shape[0]
     n_exits = exit_points.shape[0]
     for r in range(row_index.shape[0]):
-        missing = load_row(X, u(row_index[r]), columns, used, 0)
+        load_slots(X, u(row_index[r]), slots, row)
         tree = exit_points[first_exit - 1] if first_exit > 0 else 0
         n_seen = counts[row_index[r]] if first_exit > 0 else 0
         k = first_exit
@@ -189,10 +187,8 @@ def settle_dropping_rows(
                     roots[n_walked] = root[tree]
                     n_walked += 1
                 tree += 1
-            for i in range(n_walked, 8):
-                roots[i] = root[0]
-            _walk_eight_trees(
-                used, missing, threshold, link, roots, 0, shift, mask, max_depth, node
+            walk_trees(
+                row, threshold, link, roots, 0, n_walked, slot_bits, max_depth, node
             )
             for i in range(n_walked):
                 while k < n_exits and exit_points[k] <= which[i] and answer < 0:
@@ -214,11 +210,10 @@ def settle_dropping_rows(
 @kernel
 def dropping_class_of_row(
     row,
-    columns,
+    slots,
     link,
     root,
-    child_shift,
-    column_mask,
+    slot_bits,
     max_depth,
     table,
     tree_output,
@@ -234,7 +229,7 @@ def dropping_class_of_row(
 
     Parameters
     ----------
-    row, columns, link, root, child_shift, column_mask, max_depth, table, tree_output
+    row, slots, link, root, slot_bits, max_depth, table, tree_output
         As for `early_class_of_row`.
     exit_points, kind, bounds, stops, decision_threshold, tolerance, start
         As for `early_class_of_row`.
@@ -244,11 +239,10 @@ def dropping_class_of_row(
     counts = np.empty(1, dtype=np.int32)
     settle_dropping_rows(
         row.reshape(1, row.shape[0]),
-        columns,
+        slots,
         link,
         root,
-        child_shift,
-        column_mask,
+        slot_bits,
         max_depth,
         table,
         tree_output,

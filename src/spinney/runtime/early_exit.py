@@ -38,11 +38,11 @@ from spinney.runtime.exit_rule import ExitRule, final_answers
 from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.row_kernels import (
     ExitArguments,
-    RowArguments,
     early_class_of_row,
     early_sums_of_row,
     settle_rows,
 )
+from spinney.runtime.row_nodes import RowArguments
 from spinney.runtime.row_predictors import (
     Arguments,
     EarlyProbabilityPredictor,

@@ -34,7 +34,13 @@ from spinney.runtime.batch_kernels import (
     add_trees,
     find_leaf_values,
 )
-from spinney.runtime.choice import Kernels, are_ready, either, step_seconds
+from spinney.runtime.choice import (
+    Kernels,
+    are_ready,
+    either,
+    may_go_on,
+    step_seconds,
+)
 from spinney.runtime.encoding import RowEncoder
 from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.layout import Layout, fits_32_bits, lay_out
@@ -47,7 +53,8 @@ from spinney.runtime.leaf_masks import (
 from spinney.runtime.loading import ALL_ROWS
 from spinney.runtime.mask_kernels import score_masked_rows
 from spinney.runtime.plain import PlainTrees
-from spinney.runtime.row_kernels import RowArguments, class_of_row, score_rows
+from spinney.runtime.row_kernels import class_of_row, score_rows
+from spinney.runtime.row_nodes import RowArguments, row_arguments
 from spinney.runtime.row_predictors import (
     Arguments,
     EncodingPredictor,
@@ -88,6 +95,10 @@ class Engine:
         self._masks: dict[type, MaskArguments] = {}
         self._plain: dict[type, tuple[PlainTrees, NDArray[np.floating]]] = {}
         self._kernels: dict[tuple[str, np.dtype], Kernels] = {}
+        # For single rows of each type, once a kernel has answered one: its arguments.
+        self._quick: dict[np.dtype, tuple[Any, ...]] = {}
+        self._one_row = (1, forest.n_features)
+        self._one_total = (1, forest.n_outputs)
         self._n_levels = int(forest.depths.sum())
         self._widened: Widened | None = None
         self._is_widened = False
@@ -254,19 +265,11 @@ class Engine:
         """
         if dtype not in self._row_arguments:
             layout = self.layout(dtype)
-            walk = layout.walk
             self._row_arguments[dtype] = (
                 None
-                if walk.is_special or not self.is_narrow
-                else RowArguments(
-                    layout.columns,
-                    walk.link,
-                    walk.root,
-                    int(walk.child_shift),
-                    int(walk.column_mask),
-                    int(walk.depth.max()),
-                    self.table(layout, dtype),
-                    self.tree_output,
+                if layout.walk.is_special or not self.is_narrow
+                else row_arguments(
+                    layout, dtype, self.table(layout, dtype), self.tree_output
                 )
             )
         return self._row_arguments[dtype]
@@ -286,6 +289,34 @@ class Engine:
             return self._masks[dtype]
 
     # ---------------------------------------------------------------- answers
+
+    def raw_of(self, X: Any, n_jobs: int | None = None) -> NDArray[np.floating]:
+        """Return the raw scores of rows as a caller has passed them.
+
+        The same as ``raw(rows(X), n_jobs)``, but a single row that is already what the
+        kernels take goes straight to them: the way there takes as long as all trees.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Not converted yet.
+        n_jobs : int or None, default=None
+            Number of threads; None means one, -1 all cores.
+
+        Returns
+        -------
+        raw : ndarray of shape (n_rows, n_outputs)
+            As from `raw`.
+        """
+        if type(X) is np.ndarray and X.shape == self._one_row and n_jobs != 0:
+            arguments = self._quick.get(X.dtype)
+            if arguments is not None and X.flags.carray and may_go_on():
+                row = X.view()
+                row.flags.writeable = False  # see `kernel_arrays`
+                total = np.empty(self._one_total, self.sum_dtype)
+                score_rows(row, *arguments, total)
+                return total
+        return self.raw(self.rows(X), n_jobs)
 
     def raw(self, rows: Rows, n_jobs: int | None = None) -> NDArray[np.floating]:
         """Return the raw scores, base score included.
@@ -343,6 +374,8 @@ class Engine:
             if arguments is not None:
                 total = np.empty((len(rows), self.forest.n_outputs), self.sum_dtype)
                 score_rows(rows, *arguments, self._ends, total)
+                if rows.dtype in self._taken:
+                    self._quick[rows.dtype] = (*arguments, self._ends)
                 return total
             wide = self.widened
             if wide is not None:

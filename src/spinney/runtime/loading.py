@@ -48,6 +48,27 @@ def load_row(X, i, columns, rows, start):
 
 
 @kernel
+def load_slots(X, i, slots, row):
+    """Write what the nodes of `RowArguments` compare: a number for each slot.
+
+    A row goes left where its number is at most the threshold, so NaN goes right. Where
+    it should go left it becomes minus infinity, which the last slot always is: the one
+    that leaves look at.
+    """
+    n_slots = slots.shape[0]
+    if n_slots > 0 and slots[n_slots - 1] == n_slots - 1:
+        # All columns from the first on, and NaN goes right: several times quicker.
+        for s in range(u(n_slots)):
+            row[s] = X[i, s]
+    else:
+        for s in range(u(n_slots)):
+            column = slots[s]
+            x = X[i, u(max(column, ~column))]
+            row[s] = -np.inf if column < 0 and x != x else x
+    row[n_slots] = -np.inf
+
+
+@kernel
 def load_rows(X, row_indices, first, n_rows, columns, rows):
     """Copy the columns in use of some rows one after another, as `load_row` does.
 

@@ -1,7 +1,8 @@
 """Kernels that take one row at a time through eight trees at once, and early exits.
 
-For a few rows, or a single one, this is quicker than going tree by tree. The same
-rules as in `walk_kernels` apply.
+For a few rows, or a single one, this is quicker than going tree by tree, as long as all
+eight stay in registers: see `row_nodes` for how the nodes are laid out for that. The
+same rules as in `walk_kernels` apply.
 """
 
 from __future__ import annotations
@@ -19,27 +20,9 @@ from spinney.runtime.exit_kinds import (
     STAYS,
 )
 from spinney.runtime.kernel_cache import kernel
-from spinney.runtime.loading import load_row
+from spinney.runtime.loading import load_slots
 
 u = np.uint64
-
-
-class RowArguments(NamedTuple):
-    """What the kernels for single rows need to know of a forest.
-
-    Callers splat it: handing a tuple of arrays to a kernel takes microseconds, about as
-    long as the walk of a row, and so does every further array. Hence there are plain
-    numbers instead of `numpy.uint64`, and no views of `link`.
-    """
-
-    columns: NDArray[np.int64]  # the columns of a row that any node looks at
-    link: NDArray[np.unsignedinteger]  # of `Walk`, and so the next three
-    root: NDArray[np.uint64]
-    child_shift: int
-    column_mask: int
-    max_depth: int  # of the deepest tree
-    table: NDArray[np.floating]  # what each leaf value index adds
-    tree_output: NDArray[np.int64]  # the output that a tree adds to, -1 for all
 
 
 class ExitArguments(NamedTuple):
@@ -54,81 +37,76 @@ class ExitArguments(NamedTuple):
 
 
 @kernel
-def _walk_eight_trees(
-    row, missing, threshold, link, root, tree, shift, mask, max_depth, node
-):
-    """Take one row down eight trees at once; write the nodes where it ends."""
+def walk_trees(row, threshold, link, root, first, end, slot_bits, max_depth, node):
+    """Take one row down some trees, eight at once; write the nodes where it ends.
+
+    One tree after another within a level: eight links at a time would not fit into
+    registers. They are done when all of them look at the slot of the leaves, the last.
+
+    Parameters
+    ----------
+    row : ndarray of shape (n_slots + 1,)
+        As `load_slots` writes it.
+    threshold : ndarray
+        `link` as numbers: the threshold of a node is the first of its two words.
+    link, root, slot_bits, max_depth
+        `RowArguments`.
+    first, end : int
+        The trees, from `first` to `end`.
+    node : ndarray of shape (n_trees,), dtype=uint64
+        Overwritten, with room for the next multiple of eight trees.
+    """
     one, two = u(1), u(2)
-    missing_bit = shift - one
-    last = root.shape[0] - 1
-    b0, b1 = root[min(tree, last)], root[min(tree + 1, last)]
-    b2, b3 = root[min(tree + 2, last)], root[min(tree + 3, last)]
-    b4, b5 = root[min(tree + 4, last)], root[min(tree + 5, last)]
-    b6, b7 = root[min(tree + 6, last)], root[min(tree + 7, last)]
-    i0, i1, i2, i3, i4, i5, i6, i7 = b0, b1, b2, b3, b4, b5, b6, b7
-    for _ in range(max_depth):
-        w0, w1 = link[two * i0 + one], link[two * i1 + one]
-        w2, w3 = link[two * i2 + one], link[two * i3 + one]
-        w4, w5 = link[two * i4 + one], link[two * i5 + one]
-        w6, w7 = link[two * i6 + one], link[two * i7 + one]
-        x0, x1, x2, x3 = row[w0 & mask], row[w1 & mask], row[w2 & mask], row[w3 & mask]
-        x4, x5, x6, x7 = row[w4 & mask], row[w5 & mask], row[w6 & mask], row[w7 & mask]
-        j0 = b0 + (w0 >> shift) + u(x0 > threshold[two * i0])
-        j1 = b1 + (w1 >> shift) + u(x1 > threshold[two * i1])
-        j2 = b2 + (w2 >> shift) + u(x2 > threshold[two * i2])
-        j3 = b3 + (w3 >> shift) + u(x3 > threshold[two * i3])
-        j4 = b4 + (w4 >> shift) + u(x4 > threshold[two * i4])
-        j5 = b5 + (w5 >> shift) + u(x5 > threshold[two * i5])
-        j6 = b6 + (w6 >> shift) + u(x6 > threshold[two * i6])
-        j7 = b7 + (w7 >> shift) + u(x7 > threshold[two * i7])
-        if missing:
-            j0 += u(x0 != x0) & ~(w0 >> missing_bit) & one
-            j1 += u(x1 != x1) & ~(w1 >> missing_bit) & one
-            j2 += u(x2 != x2) & ~(w2 >> missing_bit) & one
-            j3 += u(x3 != x3) & ~(w3 >> missing_bit) & one
-            j4 += u(x4 != x4) & ~(w4 >> missing_bit) & one
-            j5 += u(x5 != x5) & ~(w5 >> missing_bit) & one
-            j6 += u(x6 != x6) & ~(w6 >> missing_bit) & one
-            j7 += u(x7 != x7) & ~(w7 >> missing_bit) & one
-        moved = (i0 ^ j0) | (i1 ^ j1) | (i2 ^ j2) | (i3 ^ j3)
-        moved |= (i4 ^ j4) | (i5 ^ j5) | (i6 ^ j6) | (i7 ^ j7)
-        i0, i1, i2, i3, i4, i5, i6, i7 = j0, j1, j2, j3, j4, j5, j6, j7
-        if moved == u(0):
-            break
-    node[0], node[1], node[2], node[3] = i0, i1, i2, i3
-    node[4], node[5], node[6], node[7] = i4, i5, i6, i7
-
-
-@kernel
-def _add_trees_to_row(
-    row, missing, link, root, shift, mask, max_depth, table, tree_output, total
-):
-    """Add what each tree of plain comparisons says about one row, in order."""
-    node = np.empty(8, dtype=np.uint64)
-    threshold = link.view(row.dtype)
-    n_trees = root.shape[0]
-    for tree in range(0, n_trees, 8):
-        _walk_eight_trees(
-            row, missing, threshold, link, root, tree, shift, mask, max_depth, node
-        )
-        for k in range(min(8, n_trees - tree)):
-            values = table[u(link[u(2) * node[k]])]
-            output = tree_output[tree + k]
-            if output >= 0:
-                total[output] += values[0]
-            else:
-                for v in range(values.shape[0]):
-                    total[v] += values[v]
+    size = u(4) if link.itemsize > row.itemsize else two
+    shift = u(slot_bits)
+    mask = (one << shift) - one
+    leaves = u(8 * (row.shape[0] - 1))
+    last = end - 1
+    for tree in range(first, end, 8):
+        i0, i1 = root[tree], root[min(tree + 1, last)]
+        i2, i3 = root[min(tree + 2, last)], root[min(tree + 3, last)]
+        i4, i5 = root[min(tree + 4, last)], root[min(tree + 5, last)]
+        i6, i7 = root[min(tree + 6, last)], root[min(tree + 7, last)]
+        for _ in range(max_depth):
+            slots = u(0)
+            w = u(link[two * i0 + one])
+            slots += w & mask
+            i0 = (w >> shift) + u(not row[w & mask] <= threshold[size * i0])
+            w = u(link[two * i1 + one])
+            slots += w & mask
+            i1 = (w >> shift) + u(not row[w & mask] <= threshold[size * i1])
+            w = u(link[two * i2 + one])
+            slots += w & mask
+            i2 = (w >> shift) + u(not row[w & mask] <= threshold[size * i2])
+            w = u(link[two * i3 + one])
+            slots += w & mask
+            i3 = (w >> shift) + u(not row[w & mask] <= threshold[size * i3])
+            w = u(link[two * i4 + one])
+            slots += w & mask
+            i4 = (w >> shift) + u(not row[w & mask] <= threshold[size * i4])
+            w = u(link[two * i5 + one])
+            slots += w & mask
+            i5 = (w >> shift) + u(not row[w & mask] <= threshold[size * i5])
+            w = u(link[two * i6 + one])
+            slots += w & mask
+            i6 = (w >> shift) + u(not row[w & mask] <= threshold[size * i6])
+            w = u(link[two * i7 + one])
+            slots += w & mask
+            i7 = (w >> shift) + u(not row[w & mask] <= threshold[size * i7])
+            if slots == leaves:
+                break
+        k = u(tree - first)
+        node[k], node[k + u(1)], node[k + u(2)], node[k + u(3)] = i0, i1, i2, i3
+        node[k + u(4)], node[k + u(5)], node[k + u(6)], node[k + u(7)] = i4, i5, i6, i7
 
 
 @kernel
 def score_rows(
     X,
-    columns,
+    slots,
     link,
     root,
-    child_shift,
-    column_mask,
+    slot_bits,
     max_depth,
     table,
     tree_output,
@@ -141,31 +119,30 @@ def score_rows(
     ----------
     X : ndarray of shape (n_rows, n_features)
         Rows, of the type that the layout is for.
-    columns, link, root, child_shift, column_mask, max_depth, table, tree_output
+    slots, link, root, slot_bits, max_depth, table, tree_output
         `RowArguments`.
     ends : ndarray of shape (3, n_outputs), dtype of `table`
         What comes before the trees, what their sum is divided by, what comes after.
     total : ndarray of shape (n_rows, n_outputs), dtype of `table`
         Overwritten.
     """
-    used = np.empty(columns.shape[0] + 1, dtype=X.dtype)
-    shift, mask = u(child_shift), u(column_mask)
+    row = np.empty(slots.shape[0] + 1, dtype=X.dtype)
+    threshold = link.view(X.dtype)
+    n_trees = root.shape[0]
+    node = np.empty(n_trees + 7, dtype=np.uint64)
     for r in range(X.shape[0]):
-        missing = load_row(X, u(r), columns, used, 0)
+        load_slots(X, u(r), slots, row)
+        walk_trees(row, threshold, link, root, 0, n_trees, slot_bits, max_depth, node)
         for v in range(ends.shape[1]):
             total[r, v] = ends[0, v]
-        _add_trees_to_row(
-            used,
-            missing,
-            link,
-            root,
-            shift,
-            mask,
-            max_depth,
-            table,
-            tree_output,
-            total[r],
-        )
+        for tree in range(u(n_trees)):
+            p = u(link[u(2) * node[tree]])
+            output = tree_output[tree]
+            if output >= 0:
+                total[r, output] += table[p, 0]
+            else:
+                for v in range(table.shape[1]):
+                    total[r, v] += table[p, v]
         for v in range(ends.shape[1]):
             total[r, v] = total[r, v] / ends[1, v] + ends[2, v]
 
@@ -173,11 +150,10 @@ def score_rows(
 @kernel
 def class_of_row(
     row,
-    columns,
+    slots,
     link,
     root,
-    child_shift,
-    column_mask,
+    slot_bits,
     max_depth,
     table,
     tree_output,
@@ -191,7 +167,7 @@ def class_of_row(
     ----------
     row : ndarray of shape (n_features,)
         The row, of the type that the layout is for.
-    columns, link, root, child_shift, column_mask, max_depth, table, tree_output
+    slots, link, root, slot_bits, max_depth, table, tree_output
         `RowArguments`.
     ends
         As for `score_rows`.
@@ -205,11 +181,10 @@ def class_of_row(
     totals = np.empty((1, n_outputs), dtype=table.dtype)
     score_rows(
         row.reshape(1, row.shape[0]),
-        columns,
+        slots,
         link,
         root,
-        child_shift,
-        column_mask,
+        slot_bits,
         max_depth,
         table,
         tree_output,
@@ -399,11 +374,10 @@ def finish_block(
 @kernel
 def settle_rows(
     X,
-    columns,
+    slots,
     link,
     root,
-    child_shift,
-    column_mask,
+    slot_bits,
     max_depth,
     table,
     tree_output,
@@ -429,7 +403,7 @@ def settle_rows(
     ----------
     X
         As for `score_rows`.
-    columns, link, root, child_shift, column_mask, max_depth, table, tree_output
+    slots, link, root, slot_bits, max_depth, table, tree_output
         `RowArguments`.
     exit_points, kind, bounds, stops, decision_threshold, tolerance
         `ExitArguments`.
@@ -441,24 +415,23 @@ def settle_rows(
         As for `settle_block`.
     """
     keeps_sums = sums.shape[0] > 0
-    used = np.empty(columns.shape[0] + 1, dtype=X.dtype)
+    row = np.empty(slots.shape[0] + 1, dtype=X.dtype)
     node = np.empty(8, dtype=np.uint64)
-    threshold = link.view(X.dtype)
-    shift, mask = u(child_shift), u(column_mask)
+    threshold = link.view(row.dtype)
     n_trees = root.shape[0]
     n_exits = exit_points.shape[0]
     n_values = table.shape[1]
     for r in range(row_index.shape[0]):
-        missing = load_row(X, u(row_index[r]), columns, used, 0)
+        load_slots(X, u(row_index[r]), slots, row)
         tree = exit_points[first_exit - 1] if first_exit > 0 else 0
         k = first_exit
         answer = -1
         while tree < n_trees and answer < 0:
-            _walk_eight_trees(
-                used, missing, threshold, link, root, tree, shift, mask, max_depth, node
-            )
-            last = min(tree + 8, n_trees)
             first = tree
+            last = min(tree + 8, n_trees)
+            walk_trees(
+                row, threshold, link, root, first, last, slot_bits, max_depth, node
+            )
             while tree < last and answer < 0:
                 p = u(link[u(2) * node[tree - first]])
                 output = tree_output[tree]
@@ -483,11 +456,10 @@ def settle_rows(
 @kernel
 def early_sums_of_row(
     row,
-    columns,
+    slots,
     link,
     root,
-    child_shift,
-    column_mask,
+    slot_bits,
     max_depth,
     table,
     tree_output,
@@ -506,7 +478,7 @@ def early_sums_of_row(
     ----------
     row : ndarray of shape (n_features,)
         The row, of the type that the layout is for.
-    columns, link, root, child_shift, column_mask, max_depth, table, tree_output
+    slots, link, root, slot_bits, max_depth, table, tree_output
         `RowArguments`.
     exit_points, kind, bounds, stops, decision_threshold, tolerance
         `ExitArguments`.
@@ -520,11 +492,10 @@ def early_sums_of_row(
     counts = np.empty(1, dtype=np.int32)
     settle_rows(
         row.reshape(1, row.shape[0]),
-        columns,
+        slots,
         link,
         root,
-        child_shift,
-        column_mask,
+        slot_bits,
         max_depth,
         table,
         tree_output,
@@ -547,11 +518,10 @@ def early_sums_of_row(
 @kernel
 def early_class_of_row(
     row,
-    columns,
+    slots,
     link,
     root,
-    child_shift,
-    column_mask,
+    slot_bits,
     max_depth,
     table,
     tree_output,
@@ -567,18 +537,17 @@ def early_class_of_row(
 
     Parameters
     ----------
-    row, columns, link, root, child_shift, column_mask, max_depth, table, tree_output
+    row, slots, link, root, slot_bits, max_depth, table, tree_output
         As for `early_sums_of_row`, and so all others.
     exit_points, kind, bounds, stops, decision_threshold, tolerance, start
         Likewise.
     """
     return early_sums_of_row(
         row,
-        columns,
+        slots,
         link,
         root,
-        child_shift,
-        column_mask,
+        slot_bits,
         max_depth,
         table,
         tree_output,
