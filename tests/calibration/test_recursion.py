@@ -20,6 +20,7 @@ from spinney.calibration.recursion import (
     margin_solver,
     optimal_thresholds,
     solve,
+    threshold_solver,
 )
 from spinney.sequential.evaluation import cheapest_rule
 
@@ -376,3 +377,16 @@ def test_what_makes_no_sense_is_refused(change, message):
     }
     with pytest.raises(ValueError, match=message):
         optimal_thresholds(**(arguments | change))
+
+
+def test_one_bound_after_another_gives_what_each_gives_alone():
+    rng = np.random.default_rng(3)
+    sums = np.cumsum(rng.normal(size=(6, 400)), axis=0)
+    positive = sums[-1] + rng.normal(size=400) > 0.0
+    costs = np.arange(1.0, 8.0)
+    together = threshold_solver(sums, positive, costs)
+    for bound in (0.1, 0.02, 0.05, 0.2):
+        found = together(bound)
+        alone = optimal_thresholds(sums, positive, costs, bound)
+        assert found.disagreement <= bound
+        assert found.mean_cost <= 1.02 * alone.mean_cost

@@ -8,7 +8,6 @@ import numba
 import numpy as np
 import pytest
 
-from spinney.runtime import ExitRule
 from spinney.sequential.soft import (
     AIM,
     certain_thresholds,
@@ -285,14 +284,24 @@ def test_what_makes_no_sense_is_refused(change, message):
         soft_strategy(**(arguments | change))
 
 
-def test_the_least_shift_is_found_far_beyond_the_first_guess():
-    from spinney.calibration.fitted_rule import FittedRule
-    from spinney.sequential.soft import least_shift
+def test_a_whole_ladder_takes_little_more_than_one_rule(monkeypatch):
+    from spinney.calibration import recursion
+    from spinney.calibration.ladder import LEVELS_OF_VOTES
+    from spinney.sequential.soft import soft_solver
 
-    def moved(shift):
-        shift = min(shift, 1e6)
-        rule = ExitRule.never(np.arange(3), 1)
-        return FittedRule(rule, shift, 5.0 / shift, np.zeros(0))
-
-    found = least_shift(moved, 0.25, 0.1)  # kept from a shift of 50 on
-    assert 50.0 <= found.expected_trees <= 51.0
+    calls = []
+    find_cuts = recursion.find_cuts
+    monkeypatch.setattr(
+        recursion, "find_cuts", lambda *args: calls.append(1) or find_cuts(*args)
+    )
+    checks = [1, 2, 4, 8, 16, 24]
+    best_at = soft_solver(
+        forest_scores(40, 30), exit_points=checks, n_orders=20, random_state=0
+    )
+    rules = [best_at(0.05 * level) for level in LEVELS_OF_VOTES]
+    assert len(calls) < 200  # about 20 for each of 35 rules alone
+    trees = np.array([rule.expected_trees for rule in rules])
+    assert (np.diff(trees) < 0.5).all()
+    assert trees[-1] < 0.5 * trees[0]
+    for rule, level in zip(rules, LEVELS_OF_VOTES, strict=True):
+        assert rule.disagreement <= 0.05 * level

@@ -96,7 +96,13 @@ class Cuts:
     disagreement: float
 
 
-def solve(paths: Paths, costs: Numbers, bound: float, exits: str = "both") -> Cuts:
+def solve(
+    paths: Paths,
+    costs: Numbers,
+    bound: float,
+    exits: str = "both",
+    known: dict[float, Cuts] | None = None,
+) -> Cuts:
     """Return the cuts with the least mean cost whose disagreement keeps a bound.
 
     Parameters
@@ -109,7 +115,11 @@ def solve(paths: Paths, costs: Numbers, bound: float, exits: str = "both") -> Cu
         Largest allowed share of the paths that disagree.
     exits : {"both", "negative", "positive"}, default="both"
         Which stops are allowed: both, only downwards, or only upwards.
+    known : dict, optional
+        The best cuts for some prices of a disagreement, on the same paths, from which
+        the search sets out; those found on the way are added.
     """
+    known = {} if known is None else known
     n_checks, n_paths = paths.codes.shape
     starts = paths.starts
     shape = (n_checks, len(starts) - 1)
@@ -124,6 +134,8 @@ def solve(paths: Paths, costs: Numbers, bound: float, exits: str = "both") -> Cu
         return Cuts(lower, upper, float(by_check @ costs / n_paths), disagreement)
 
     def best_at(price: float) -> Cuts:
+        if price in known:
+            return known[price]
         lower, upper = np.empty(shape, np.int64), np.empty(shape, np.int64)
         reach = np.full(n_paths, n_checks, dtype=np.int32)
         for _ in range(N_SWEEPS):
@@ -131,7 +143,8 @@ def solve(paths: Paths, costs: Numbers, bound: float, exits: str = "both") -> Cu
             arguments: tuple[Any, ...] = (*sample, costs, price, *allowed, *outputs)
             find_cuts(*arguments)
             reach = stop_at.copy()
-        return measured(lower, upper)
+        known[price] = measured(lower, upper)
+        return known[price]
 
     def filled(cuts: Cuts) -> Cuts:
         lower, upper = cuts.lower.copy(), cuts.upper.copy()
@@ -150,6 +163,13 @@ def solve(paths: Paths, costs: Numbers, bound: float, exits: str = "both") -> Cu
     # A single disagreement costs more than all that can be saved.
     safe_price = 2.0 * float(costs[-1] * n_paths)
     safe = best_at(safe_price)
+    for price in sorted(known, reverse=True):
+        if known[price].disagreement > bound:
+            wild, wild_price = known[price], price
+            break
+        if known[price].mean_cost < safe.mean_cost:
+            safe = known[price]
+        safe_price = price
     for _ in range(MAX_ROUNDS):
         price = (safe.mean_cost - wild.mean_cost) / (
             wild.disagreement - safe.disagreement
@@ -330,10 +350,12 @@ def threshold_solver(
     prices = _checked_costs(costs, full.size, n_bins)
     n_checks = len(prices) - 1
     paths, borders = bin_paths(sums, repeat(~full), full.size, n_checks, n_bins)
+    known: dict[float, Cuts] = {}
 
     def best_at(max_disagreement: float) -> Cuts:
         bound = check_max_disagreement(max_disagreement)
-        return _thresholds(solve(paths, prices, bound, early_exit), borders)
+        found = solve(paths, prices, bound, early_exit, known)
+        return _thresholds(found, borders)
 
     return best_at
 
@@ -372,10 +394,12 @@ def margin_solver(
     prices = _checked_costs(costs, n_paths, n_bins)
     n_checks = len(prices) - 1
     paths, borders = bin_paths(margins, disagrees, n_paths, n_checks, n_bins)
+    known: dict[float, Cuts] = {}
 
     def best_at(max_disagreement: float) -> Numbers:
         bound = check_max_disagreement(max_disagreement)
-        return _thresholds(solve(paths, prices, bound, "positive"), borders).upper
+        found = solve(paths, prices, bound, "positive", known)
+        return _thresholds(found, borders).upper
 
     return best_at
 

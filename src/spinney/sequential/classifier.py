@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -379,13 +379,21 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         ones not later, and nearly always with the same answer, so that along the ladder
         few rows are lost that the boldest answers rightly.
         """
-        points = np.unique(
-            np.concatenate(
-                [self._planned(problem, part * bound, rng) for part in PLANNED_FOR]
-            )
-        )
+        parts = [part * bound for part in PLANNED_FOR]
+        points = self._planned_together(problem, parts, rng)
         fit = partial(problem.solve, points=points, rng=rng)
         return rungs(fit, bound, LEVELS_OF_VOTES)
+
+    def _planned_together(
+        self, problem: Problem, levels: Sequence[float], rng: np.random.RandomState
+    ) -> NDArray[np.int64]:
+        """Return the exit points that pay for any of some bounds.
+
+        What is solved for one bound after another at the same exit points shares most
+        of the work.
+        """
+        plans = [self._planned(problem, level, rng) for level in levels]
+        return np.unique(np.concatenate(plans))
 
     def _solved(
         self, problem: Problem, bound: float, rng: np.random.RandomState
@@ -438,10 +446,12 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         problem = None
         if len(self.classes_) > 1:
             problem = self._problem(rows, self.order_, None, rng)
-        for level in levels:
-            bound = check_max_disagreement(level)
+        bounds = [check_max_disagreement(level) for level in levels]
+        if problem is not None and bounds:
+            points = self._planned_together(problem, bounds, rng)
+        for bound in bounds:
             if problem is not None:
-                fitted = self._solved(problem, bound, rng)
+                fitted = problem.solve(bound, points, rng)
             yield self._copy_at(bound, fitted, self._engine)
 
     def candidates(self, X: Any) -> list[Callable[[], Self]]:

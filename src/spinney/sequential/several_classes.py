@@ -3,12 +3,13 @@
 With many classes there are too many states for the exact theory, in `full_counts`. The
 rules here look at the two classes in front only: at the votes of the leader and of the
 runner-up, or, where scores are added up, at the margin between the two, see
-`moved_margins`.
+`moved_thresholds`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,16 +20,37 @@ from spinney.calibration.bounds import check_max_disagreement
 from spinney.calibration.fitted_rule import FittedRule
 from spinney.errors import InvalidArgumentError
 from spinney.runtime.exit_rule import ExitRule, check_exit_points
-from spinney.sequential.moved_margins import MovedMargins, Walk
+from spinney.sequential.moved_thresholds import Beyond, MovedThresholds
 from spinney.sequential.soft import (
+    N_BINS,
     check_n_orders,
     check_score_range,
     check_scores,
     natural_order,
     random_word,
     rounding_room,
+    smoothed,
     target_below,
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """Rows walked through in random orders: what is seen at the exit points.
+
+    Parameters
+    ----------
+    lead : ndarray of shape (n_exit_points, n_paths)
+        How far the class in front is ahead, in units in which a margin changes little.
+    wrong : ndarray of shape (n_exit_points, n_paths), dtype=bool
+        Whether it is not the one that the full ensemble chooses.
+    certain : ndarray of shape (n_exit_points, n_paths), dtype=bool, or None
+        Whether the path stops there in any case, since the rest cannot change that.
+    """
+
+    lead: NDArray[np.float32]
+    wrong: NDArray[np.bool_]
+    certain: NDArray[np.bool_] | None = None
 
 
 def lead_solver(
@@ -96,26 +118,76 @@ def lead_solver(
     certain = _certain_limits(n_voters, steps)
     # Fewer voters left can change less.
     spread = np.sqrt(1.0 - steps / n_voters)
-    walk, _ = _walk_votes(table, steps, spread, n_orders, rng)
-    fresh, unsure = _walk_votes(table, steps, spread, n_orders, rng)
+    walk = _walk_votes(table, steps, spread, n_orders, rng)
+    fresh = _walk_votes(table, steps, spread, n_orders, rng)
     moved = None
     if len(steps):
-        moved = MovedMargins(walk, fresh, steps, n_voters, 1.0)
+        moved = _moved_margins(walk, fresh, steps, n_voters, 1.0)
 
     def best_at(max_disagreement: float) -> FittedRule:
         bound = check_max_disagreement(max_disagreement)
         target = target_below(bound, len(table) * n_orders)
         if target == 0.0 or moved is None:
-            costs = np.append(steps, n_voters)
-            trees = float(costs[0] + unsure @ np.diff(costs))
+            assert fresh.certain is not None
             rule = ExitRule.by_lead(sequence, steps, certain)
-            return FittedRule(rule, trees, 0.0, unsure)
-        lead, trees, wrong, undecided = moved.at(target)
-        limits = np.maximum(certain, _limits(spread * lead, n_voters))
+            return FittedRule(rule, *_stopped(fresh.certain, steps, n_voters))
+        found = moved.at(target, target)
+        lead = spread * (found.thresholds + found.by)
+        limits = np.maximum(certain, _limits(lead, n_voters))
         rule = ExitRule.by_lead(sequence, steps, limits)
-        return FittedRule(rule, trees, wrong, undecided)
+        return FittedRule(rule, found.trees, found.disagreement, found.undecided)
 
     return best_at
+
+
+def _moved_margins(
+    walk: Walk,
+    fresh: Walk,
+    exit_points: NDArray[np.int64],
+    n_trees: int,
+    unit: float,
+) -> MovedThresholds[NDArray[np.float64]]:
+    """Return margins to be moved, one for each exit point.
+
+    Parameters
+    ----------
+    walk, fresh : Walk
+        Where margins are fitted, and where they are measured.
+    exit_points : ndarray of shape (n_exit_points,)
+        Exit points, at least one.
+    n_trees : int
+        Number of trees.
+    unit : float
+        A small move.
+    """
+    from spinney.calibration.recursion import margin_solver as solver_of
+
+    costs = np.append(exit_points, n_trees).astype(np.float64)
+    n_paths = walk.lead.shape[1]
+    solve = solver_of(walk.lead, walk.wrong, n_paths, costs, n_bins=N_BINS)
+    least = np.nextafter(walk.lead.min(axis=1), -np.inf, dtype=np.float32)
+
+    def fit(level: float) -> NDArray[np.float64]:
+        # Where all paths stop, a margin just below all leads can still be moved.
+        return smoothed(np.maximum(solve(level), least), exit_points, n_trees)
+
+    def beyond(margins: NDArray[np.float64]) -> Beyond:
+        for k, margin in enumerate(margins.astype(np.float32)):
+            excess = fresh.lead[k] - margin
+            if fresh.certain is not None:
+                excess[fresh.certain[k]] = np.inf
+            yield excess, fresh.wrong[k]
+
+    return MovedThresholds(fit, beyond, costs, unit)
+
+
+def _stopped(
+    stops: NDArray[np.bool_], exit_points: NDArray[np.int64], n_trees: int
+) -> tuple[float, float, NDArray[np.float64]]:
+    """Return trees, disagreement and shares that go on, of exits that are certain."""
+    undecided = 1.0 - np.logical_or.accumulate(stops, axis=0).mean(axis=1)
+    costs = np.append(exit_points, n_trees)
+    return float(costs[0] + undecided @ np.diff(costs)), 0.0, undecided
 
 
 def _walk_votes(
@@ -124,7 +196,7 @@ def _walk_votes(
     spread: NDArray[np.float64],
     n_orders: int,
     rng: np.random.Generator,
-) -> tuple[Walk, NDArray[np.float64]]:
+) -> Walk:
     """Walk through rows in random orders.
 
     The lead is divided by its standard deviation if the votes for the two classes were
@@ -134,8 +206,6 @@ def _walk_votes(
     -------
     walk : Walk
         Leads in these units.
-    unsure : ndarray of shape (n_exit_points,)
-        Share of the paths that the votes left could change, up to each exit point.
     """
     from spinney.sequential.walk_kernels import walk_votes
 
@@ -144,18 +214,15 @@ def _walk_votes(
     runners = np.empty(shape, dtype=np.int32)
     wrong = np.empty(shape, dtype=np.bool_)
     walk_votes(counts, exit_points, random_word(rng), leaders, runners, wrong)
-    n_paths = len(counts) * n_orders
-    lead = np.empty((len(exit_points), n_paths), dtype=np.float32)
-    unsure = np.empty(len(exit_points))
-    goes_on = np.ones(shape[1:], dtype=np.bool_)
+    flat = (len(exit_points), len(counts) * n_orders)
+    lead = np.empty(flat, dtype=np.float32)
+    certain = np.empty(flat, dtype=np.bool_)
     left = counts[0].sum() - exit_points
     for k, (leader, runner) in enumerate(zip(leaders, runners, strict=True)):
         relative = (leader - runner) / np.sqrt(np.maximum(leader + runner, 1))
         lead[k] = relative.ravel() / spread[k]
-        goes_on &= leader - runner <= left[k]
-        unsure[k] = goes_on.mean()
-    flat = (len(exit_points), n_paths)
-    return Walk(lead, wrong.reshape(flat)), unsure
+        certain[k] = (leader - runner > left[k]).ravel()
+    return Walk(lead, wrong.reshape(flat), certain)
 
 
 def _limits(lead: NDArray[np.float64], n_voters: int) -> NDArray[np.int32]:
@@ -256,7 +323,7 @@ def margin_solver(
     if len(steps):
         walk = _walk_margins(table, chosen, steps, spread, n_orders, rng)
         unit = float(table.std(axis=1).mean())
-        moved = MovedMargins(walk, fresh, steps, n_trees, unit)
+        moved = _moved_margins(walk, fresh, steps, n_trees, unit)
 
     def best_at(max_disagreement: float) -> FittedRule:
         bound = check_max_disagreement(max_disagreement)
@@ -264,14 +331,12 @@ def margin_solver(
         if target == 0.0 or moved is None:
             margin = _certain_margins(n_trees, steps, score_range)
             ahead = fresh.lead * spread[:, None] > margin[:, None]
-            unsure = 1.0 - np.logical_or.accumulate(ahead, axis=0).mean(axis=1)
-            costs = np.append(steps, n_trees)
-            trees = float(costs[0] + unsure @ np.diff(costs))
             rule = ExitRule.by_margin(sequence, steps, margin)
-            return FittedRule(rule, trees, 0.0, unsure)
-        lead, trees, wrong, undecided = moved.at(target)
-        rule = ExitRule.by_margin(sequence, steps, spread * lead)
-        return FittedRule(rule, trees, wrong, undecided)
+            return FittedRule(rule, *_stopped(ahead, steps, n_trees))
+        found = moved.at(target, target)
+        margin = spread * (found.thresholds + found.by)
+        rule = ExitRule.by_margin(sequence, steps, margin)
+        return FittedRule(rule, found.trees, found.disagreement, found.undecided)
 
     return best_at
 

@@ -28,6 +28,7 @@ from spinney.calibration.bounds import check_max_disagreement
 from spinney.calibration.fitted_rule import FittedRule
 from spinney.errors import InvalidArgumentError
 from spinney.runtime.exit_rule import ExitRule, check_exit_points, check_order
+from spinney.sequential.moved_thresholds import Beyond, MovedThresholds
 
 if TYPE_CHECKING:
     from spinney.calibration.recursion import Cuts
@@ -40,10 +41,6 @@ N_BINS = 2048
 # Exit points are neighbours if their odds, trees evaluated to trees left, differ by a
 # factor of about 1.25.
 NEIGHBOURHOOD = 0.22
-MAX_SHIFTS = 10
-MAX_DOUBLINGS = 8
-# A threshold moved by this is as good as infinite.
-FARTHEST = 1e300
 # Aimed at a little less than the bound: what fitting takes from the calibration rows
 # in spite of all this was 0 to 5 % where it was measured.
 AIM = 0.95
@@ -174,37 +171,47 @@ def soft_solver(
     middle = beta * steps / n_trees
 
     @cache
-    def fresh() -> _Walk:
-        return _Walk(table, steps, full, n_orders, rng)
-
-    @cache
     def solver() -> Callable[[float], Cuts]:
         from spinney.calibration.recursion import threshold_solver
 
         return threshold_solver(first.sums, first.full, first.costs, n_bins=N_BINS)
 
-    def measured(walk: _Walk, lower: Numbers, upper: Numbers) -> FittedRule:
-        rule = ExitRule.between(sequence, steps, start + lower, start + upper)
-        return FittedRule(rule, *walk.measure(lower, upper))
+    def fit(level: float) -> tuple[Numbers, Numbers]:
+        found = solver()(level)
+        low = smoothed((found.lower - middle) / spread, steps, n_trees)
+        return low, smoothed((found.upper - middle) / spread, steps, n_trees)
+
+    @cache
+    def moved() -> MovedThresholds[tuple[Numbers, Numbers]]:
+        fresh = _Walk(table, steps, full, n_orders, rng)
+
+        def beyond(thresholds: tuple[Numbers, Numbers]) -> Beyond:
+            places = zip(fresh.sums, middle, spread, *thresholds, strict=True)
+            for sums, centre, scale, low, high in places:
+                here = (sums - np.float32(centre)) / np.float32(scale)
+                below, above = np.float32(low) - here, here - np.float32(high)
+                yield np.maximum(below, above), (above > below) != fresh.full
+
+        return MovedThresholds(
+            fit, beyond, first.costs, float(table.std(axis=1).mean())
+        )
 
     def best_at(max_disagreement: float) -> FittedRule:
         bound = check_max_disagreement(max_disagreement)
+        n_paths = n_rows * n_orders
         if not len(steps) or bound == 0.0:
-            certain = certain_thresholds(n_trees, steps, beta, score_range)
-            return measured(first, *certain)
-        target = target_below(bound, n_rows * n_orders)
-        found = solver()(target)
-        low = smoothed((found.lower - middle) / spread, steps, n_trees)
-        high = smoothed((found.upper - middle) / spread, steps, n_trees)
-
-        def moved(shift: float) -> FittedRule:
-            lower = middle + spread * (low - shift)
-            upper = middle + spread * (high + shift)
-            crossed = lower > upper
-            lower[crossed] = upper[crossed] = 0.5 * (lower[crossed] + upper[crossed])
-            return measured(fresh(), lower, upper)
-
-        return least_shift(moved, float(table.std(axis=1).mean()), target)
+            lower, upper = certain_thresholds(n_trees, steps, beta, score_range)
+            rule = ExitRule.between(sequence, steps, start + lower, start + upper)
+            return FittedRule(rule, *first.measure(lower, upper))
+        found = moved().at(target_below(bound, n_paths), 1.0 / n_paths)
+        low, high = found.thresholds
+        lower, upper = low - found.by, high + found.by
+        # Moved inwards beyond one another, they meet halfway.
+        crossed = lower > upper
+        lower[crossed] = upper[crossed] = 0.5 * (lower[crossed] + upper[crossed])
+        lower, upper = middle + spread * lower, middle + spread * upper
+        rule = ExitRule.between(sequence, steps, start + lower, start + upper)
+        return FittedRule(rule, found.trees, found.disagreement, found.undecided)
 
     return best_at
 
@@ -222,39 +229,6 @@ def target_below(bound: float, n_paths: int) -> float:
     # One standard deviation of what is measured, if that is more.
     room = max((1.0 - AIM) * bound, float(np.sqrt(bound / n_paths)))
     return max(bound - room, 0.0)
-
-
-def least_shift(
-    moved: Callable[[float], FittedRule], unit: float, target: float
-) -> FittedRule:
-    """Return the rule with the fewest trees that keeps a target.
-
-    Parameters
-    ----------
-    moved : callable
-        Returns the rule whose thresholds are moved outwards by a number, measured.
-    unit : float
-        Size of the moves.
-    target : float
-        Largest allowed disagreement.
-    """
-    best = moved(FARTHEST)
-    least, most = -2.0 * unit, 2.0 * unit
-    # Where most rows are clear the unit is small, and twice of it may not be enough.
-    for _ in range(MAX_DOUBLINGS):
-        if moved(most).disagreement <= target:
-            break
-        least, most = most, 2.0 * most
-    for _ in range(MAX_SHIFTS):
-        shift = 0.5 * (least + most)
-        found = moved(shift)
-        if found.disagreement <= target:
-            most = shift
-            if found.expected_trees < best.expected_trees:
-                best = found
-        else:
-            least = shift
-    return best
 
 
 class _Walk:
