@@ -130,9 +130,9 @@ print(*[name for name in {list(HOME)} if name in set(sys.modules) - before])
 def test_importing_spinney_is_quick():
     code = """
 import time, numpy, sklearn
-start = time.perf_counter()
+start = time.process_time()
 import spinney
-print(time.perf_counter() - start)
+print(time.process_time() - start)
 """
     # One quick run out of several will do: the machine may be busy with other things.
     assert any(float(run_python(code)) < 0.3 for _ in range(8))
