@@ -110,16 +110,19 @@ def integer(case: Case, folder: Path) -> Written:
     )
 
 
-def integer_floats(case: Case, folder: Path) -> Written:
-    forest = spinney.read_model(case.model)
-    return _spinney(
-        case,
-        folder,
-        forest,
-        arithmetic="integer",
-        X=case.calibration,
-        input_type="float32",
-    )
+def integer_floats(layout: str) -> Callable[..., Written]:
+    def write(case: Case, folder: Path) -> Written:
+        return _spinney(
+            case,
+            folder,
+            spinney.read_model(case.model),
+            arithmetic="integer",
+            X=case.calibration,
+            input_type="float32",
+            layout=layout,
+        )
+
+    return write
 
 
 def integer_early(case: Case, folder: Path) -> Written:
@@ -225,11 +228,30 @@ def micromlgen(case: Case, folder: Path) -> Written:
 
 # lleaves needs an older llvmlite than Numba: this may be the Python of another
 # environment.
-LLEAVES_PYTHON = os.environ.get("LLEAVES_PYTHON", sys.executable)
-LLEAVES = (
-    "import lleaves, sys; "
-    "lleaves.Model(model_file=sys.argv[1]).compile(cache=sys.argv[2])"
-)
+LLEAVES_PYTHON = os.environ.get("SPINNEY_LLEAVES_PYTHON", sys.executable)
+# All trees in one block, as its documentation advises for single rows.
+LLEAVES = """
+import lleaves
+model = lleaves.Model(model_file="model.txt")
+model.compile(cache="model.o", fblocksize=model.num_trees())
+"""
+
+
+def run_lleaves(code: str, folder: Path) -> str:
+    """Run Python code where lleaves is installed; return what it prints."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(
+        [LLEAVES_PYTHON, "-c", code],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        msg = f"lleaves does not run here: {done.stderr[-200:]}"
+        raise NotTaken(msg)
+    return done.stdout
 
 
 def lleaves(case: Case, folder: Path) -> Written:
@@ -237,14 +259,7 @@ def lleaves(case: Case, folder: Path) -> Written:
         msg = "lleaves takes LightGBM only"
         raise NotTaken(msg)
     case.model.booster_.save_model(str(folder / "model.txt"))
-    command = [LLEAVES_PYTHON, "-c", LLEAVES, "model.txt", "model.o"]
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, check=False
-    )
-    if done.returncode:
-        msg = f"lleaves does not run here: {done.stderr.decode()[-200:]}"
-        raise NotTaken(msg)
+    run_lleaves(LLEAVES, folder)
     _entry(
         folder,
         "void forest_root(double *data, double *out, int start, int end);\n"
@@ -257,7 +272,7 @@ def lleaves(case: Case, folder: Path) -> Written:
 FOR_DEVICES: dict[str, Callable[[Case, Path], Written]] = {
     "spinney integer, int16 rows": integer,
     "spinney integer, int16 rows, early exit": integer_early,
-    "spinney integer, float rows": integer_floats,
+    "spinney integer, float rows": integer_floats("packed"),
     "spinney exact, packed": exact_packed,
     "emlearn loadable, int16, votes": emlearn("int16_t", "loadable", 0),
     "emlearn loadable, int16, 8-bit leaves": emlearn("int16_t", "loadable", 8),
@@ -270,7 +285,8 @@ FOR_DEVICES: dict[str, Callable[[Case, Path], Written]] = {
 FOR_SERVERS: dict[str, Callable[[Case, Path], Written]] = {
     "spinney exact": exact,
     "spinney exact, early exit": exact_early,
-    "spinney integer, float rows": integer_floats,
+    "spinney integer, fast layout": integer_floats("fast"),
+    "spinney integer, packed layout": integer_floats("packed"),
     "emlearn inline, float, votes": emlearn("float", "inline", 0),
     "lleaves": lleaves,
     "tl2cgen": tl2cgen,

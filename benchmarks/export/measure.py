@@ -127,10 +127,8 @@ def includes(written: Written) -> list[str]:
     return [f"-I{folder}" for folder in written.include]
 
 
-def nanoseconds(
-    written: Written, rows: Any, folder: Path, rounds: int = 60
-) -> tuple[float, Any]:
-    """Return the time for a row that comes alone, on this machine, and all answers."""
+def build(written: Written, rows: Any, folder: Path, rounds: int = 60) -> None:
+    """Compile the program that answers rows and times them."""
     data = typed(rows, written.row_type)
     data.tofile(folder / "rows.bin")
     text = TIMER.format(
@@ -148,6 +146,10 @@ def nanoseconds(
         ],
         folder,
     )
+
+
+def nanoseconds(folder: Path) -> tuple[float, Any]:
+    """Return the time for a row that comes alone, on this machine, and all answers."""
     done = run([folder / "timer"], folder)
     return float(done.stderr), np.frombuffer(done.stdout, dtype=np.uint8)
 

@@ -10,7 +10,6 @@ import json
 import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,31 +21,58 @@ from benchmarks.export.cases import LARGE, SMALL, Case, make
 from benchmarks.export.exporters import (
     FOR_DEVICES,
     FOR_SERVERS,
+    LLEAVES,
     NotTaken,
+    Written,
     early,
     fresh,
+    run_lleaves,
 )
+from benchmarks.export.quickest import quickest
 from benchmarks.export.tables import write_tables
 
 RESULTS = Path(__file__).parent / "results"
 N_COUNTED = 200  # rows on the emulated Cortex-M3
+LLEAVES_ROWS = (
+    LLEAVES
+    + """
+import numpy
+from quickest import quickest
+rows = [row[None] for row in numpy.load("rows.npy")]
+print(quickest(model.predict, rows))
+"""
+)
 
 
-def servers(case: Case, work: Path) -> list[dict[str, Any]]:
-    """Return the time of a single row in C, exporter by exporter."""
-    full = case.model.predict(case.test)
-    found = []
+def build_all(case: Case, work: Path) -> list[dict[str, Any]]:
+    """Let every exporter write its code and compile it, before anything is timed."""
+    built: list[dict[str, Any]] = []
     for name, write in FOR_SERVERS.items():
         folder = fresh(work / name.replace(" ", "_").replace(",", ""))
         try:
             with np.errstate(all="ignore"):  # some exporters make errors of warnings
                 written = write(case, folder)
-            taken, classes = measure.nanoseconds(written, case.test, folder)
-        except (NotTaken, RuntimeError) as error:
+            measure.build(written, case.test, folder)
+        except NotTaken as error:
             say(f"  {name}: {str(error)[:200]}")
-            if isinstance(error, RuntimeError):
-                found.append({"exporter": name, "ns": None, "failed": str(error)[:80]})
+        except RuntimeError as error:
+            say(f"  {name}: {str(error)[:200]}")
+            built.append({"exporter": name, "ns": None, "failed": str(error)[:80]})
+        else:
+            built.append({"exporter": name, "folder": folder})
+    return built
+
+
+def servers(case: Case, built: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the time of a single row in C, exporter by exporter."""
+    full = case.model.predict(case.test)
+    found = []
+    for row in built:
+        if "failed" in row:
+            found.append(row)
             continue
+        name = row["exporter"]
+        taken, classes = measure.nanoseconds(row["folder"])
         differ = float((classes != full).mean())
         found.append({"exporter": name, "ns": taken, "differ": differ})
         if "early exit" in name:
@@ -72,32 +98,41 @@ def callers(case: Case, work: Path) -> list[dict[str, Any]]:
         "predictor(), early exit": fast.predictor(),
         "compile(), early exit": spinney.compile(fast),
     }
-    if type(case.model).__name__.startswith("LGBM"):
-        ways |= lightgbm_callers(case, work)
+    is_lightgbm = type(case.model).__name__.startswith("LGBM")
+    if is_lightgbm:
+        ways["LightGBM, single-row C call"] = lightgbm_caller(case)
     found = []
     for name, answer in ways.items():
-        for row in rows:  # whatever happens once
-            answer(row)
-        # As in C: the quickest of many rounds for a few rows at a time.
-        best = np.full(len(rows) // 20, np.inf)
-        for _ in range(40):
-            for part in range(len(best)):
-                some = rows[20 * part : 20 * part + 20]
-                begin = time.perf_counter()
-                for row in some:
-                    answer(row)
-                best[part] = min(best[part], time.perf_counter() - begin)
-        microseconds = 1e6 * best.sum() / len(rows)
+        microseconds = quickest(answer, rows)
         found.append({"caller": name, "us": microseconds})
         say(f"  {name}: {microseconds:.2f} µs")
+    if is_lightgbm:
+        found += lleaves_from_python(case, rows, work)
     return found
 
 
-def lightgbm_callers(case: Case, work: Path) -> dict[str, Any]:
+def lleaves_from_python(
+    case: Case, rows: list[Any], work: Path
+) -> list[dict[str, Any]]:
+    """Return the time of lleaves' own predict, in the environment that it needs."""
+    folder = work / "lleaves"  # where it is compiled already
+    if not folder.exists():
+        return []
+    np.save(folder / "rows.npy", np.array(rows))
+    shutil.copy(Path(__file__).with_name("quickest.py"), folder)
+    try:
+        done = run_lleaves(LLEAVES_ROWS, folder)
+    except NotTaken as error:
+        say(f"  {error}")
+        return []
+    say(f"  lleaves, predict of one row: {float(done):.2f} µs")
+    return [{"caller": "lleaves, predict of one row", "us": float(done)}]
+
+
+def lightgbm_caller(case: Case) -> Any:
     """Return LightGBM's own single-row call, as a Python function."""
     import ctypes
 
-    ways: dict[str, Any] = {}
     booster = case.model.booster_
     from lightgbm.basic import _LIB
 
@@ -115,23 +150,7 @@ def lightgbm_callers(case: Case, work: Path) -> dict[str, Any]:
         call(config, data, size_at, out_at)
         return out.value > 0.5
 
-    ways["LightGBM, single-row C call"] = single
-    try:
-        import lleaves
-
-        compiled = lleaves.Model(model_file=_saved(booster, work))
-        compiled.compile()
-    except Exception as error:  # it needs the llvmlite of its day
-        say(f"  lleaves: {str(error)[:200]}")
-        return ways
-    ways["lleaves, predict of one row"] = lambda row: compiled.predict(row[None])
-    return ways
-
-
-def _saved(booster: Any, work: Path) -> str:
-    path = str(work / "lightgbm.txt")
-    booster.save_model(path)
-    return path
+    return single
 
 
 def devices(case: Case, work: Path) -> list[dict[str, Any]]:
@@ -144,7 +163,8 @@ def devices(case: Case, work: Path) -> list[dict[str, Any]]:
         try:
             with np.errstate(all="ignore"):
                 written = write(case, folder)
-            _, classes = measure.nanoseconds(written, case.test, folder, rounds=1)
+            measure.build(written, case.test, folder, rounds=1)
+            _, classes = measure.nanoseconds(folder)
             row["differ"] = float((classes != full).mean())
             n_features = case.test.shape[1]
             for cpu in ("cortex-m0", "cortex-m3"):
@@ -188,11 +208,10 @@ def anytime(case: Case, work: Path) -> list[dict[str, Any]]:
             f"    for (i = 0; i < {steps}; i++) {{\n        m_step(&state);\n    }}\n"
             "    return m_answer(&state);\n}\n"
         )
-        from benchmarks.export.exporters import Written
-
         written = Written("int16_t")
         full = case.model.predict(case.test)
-        _, classes = measure.nanoseconds(written, case.test, folder, rounds=1)
+        measure.build(written, case.test, folder, rounds=1)
+        _, classes = measure.nanoseconds(folder)
         row = {
             "exporter": f"spinney anytime, {share:.0%} of {n_steps} steps",
             "differ": float((classes != full).mean()),
@@ -232,7 +251,7 @@ def main(*names: str) -> None:
     for name in [name for name in LARGE if not names or name in names]:
         say(name)
         case = make(name)
-        results["servers"][name] = servers(case, work)
+        results["servers"][name] = servers(case, build_all(case, work))
         results["callers"][name] = callers(case, work)
         _save(path, results)
     shutil.rmtree(work, ignore_errors=True)

@@ -65,7 +65,7 @@ def test_a_bound_that_is_not_proven_ends_with_one(work, tmp_path):
         (("model.txt", "-o", "no/where.c"), "no directory"),
         (("model.txt", "-o", "."), "directory"),
         (("model.txt", "-o", "9.c"), "C identifier"),
-        (("model.txt", "-o", "x.c", "--arithmetic", "integer"), "needs rows"),
+        (("model.txt", "-o", "x.c", "--arithmetic", "integer"), "needs --rows"),
         (("pipeline.joblib", "-o", "x.c", "--trust"), "pipeline"),
         (("rows.csv", "-o", "x.c"), ""),
     ],
@@ -93,3 +93,16 @@ def test_places_where_nothing_can_be_written(work, tmp_path):
         assert says in " ".join(done.output.split())
         assert "--debug" not in done.output
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "loop.c"]
+
+
+def test_errors_name_the_options(work, tmp_path):
+    out = tmp_path / "model.c"
+    for options, says in (
+        (("--arithmetic", "integer"), "needs --rows"),
+        (("--rows", work / "rows.csv"), "--rows is for --arithmetic integer"),
+        (("--max-disagreement", 0.1), "--max-disagreement is for --arithmetic integer"),
+    ):
+        done = run("export", work / "forest.spinney", "-o", out, *options)
+        assert done.exit_code == 2
+        assert says in " ".join(done.output.split())
+    assert list(tmp_path.iterdir()) == []

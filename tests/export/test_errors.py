@@ -159,7 +159,7 @@ def test_models_that_cannot_be_exported(tmp_path, monkeypatch):
         spinney.export_c(random_forest(0, n_outputs=3), path)
     dates = FOREST.replace(classes=np.array(["2024-01-01"] * 3, dtype="M8[D]"))
     monkeypatch.undo()
-    with pytest.raises(TypeError, match="numbers or texts"):
+    with pytest.raises(TypeError, match="numbers or strings"):
         spinney.export_c(dates, path)
     assert list(tmp_path.iterdir()) == []
 

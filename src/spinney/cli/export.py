@@ -30,7 +30,7 @@ from spinney.cli.models import (
     table_for,
 )
 from spinney.cli.outputs import check_outputs
-from spinney.errors import SpinneyWarning
+from spinney.errors import InvalidArgumentError, SpinneyWarning
 from spinney.forest import Forest
 from spinney.persistence.store import load
 from spinney.readers import read_model
@@ -135,6 +135,14 @@ def export(
             check_max_disagreement(max_disagreement, "--max-disagreement")
         if confidence is not None:
             check_confidence(confidence)
+        _check_needed(
+            arithmetic,
+            {
+                "--rows": rows,
+                "--max-disagreement": max_disagreement,
+                "--confidence": confidence,
+            },
+        )
         trained = _loaded(model, trust)
         X = None
         if rows is not None:
@@ -160,13 +168,32 @@ def export(
             typer.echo(json.dumps(written.to_dict()))
         text = str(written) if report else "\n".join(str(written).split("\n")[:4])
         console.print(text, markup=False, soft_wrap=True)
-        if not report and written.outcome:
+        if not report and written.is_proven:  # a warning says so otherwise
             console.print(written.outcome, markup=False, soft_wrap=True)
         tell_written(console, out, out.with_suffix(".h"))
         for one in warned:
             complain(str(one.message), of="warning")
         if written.is_proven is False:
             raise typer.Exit(PROMISE_NOT_KEPT)
+
+
+def _check_needed(arithmetic: Arithmetic, options: dict[str, Any]) -> None:
+    """Raise if integer arithmetic has no rows, or exact arithmetic what it ignores."""
+    if arithmetic is Arithmetic.integer:
+        if options["--rows"] is None:
+            msg = (
+                "--arithmetic integer needs --rows: held-out rows, used for nothing "
+                "else. The bound is proven on them after rounding."
+            )
+            raise InvalidArgumentError(msg)
+        return
+    for option, value in options.items():
+        if value is not None:
+            msg = (
+                f"{option} is for --arithmetic integer; exact arithmetic predicts "
+                f"exactly as Python does. Leave {option} out."
+            )
+            raise InvalidArgumentError(msg)
 
 
 def _loaded(path: Path, trust: bool) -> Any:

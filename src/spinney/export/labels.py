@@ -1,4 +1,4 @@
-"""Class labels in C: numbers or texts."""
+"""Class labels in C: numbers or strings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def _written(items: list[Any]) -> tuple[str, int, list[str]]:
     if all(isinstance(item, int) for item in items):  # a bool is one, too
         low, high = int(min(items)), int(max(items))
         if not -(2**63) <= low <= high < 2**63:
-            msg = f"A class label is beyond 64 bits: {high}."
+            msg = (
+                f"A class label needs more than 64 bits: {high}. Encode the labels "
+                "before training."
+            )
             raise UnsupportedModelError(msg)
         # What processors of all sizes call int.
         if low >= -(2**15) and high < 2**15:
@@ -54,14 +57,14 @@ def _written(items: list[Any]) -> tuple[str, int, list[str]]:
         for item in items:
             if "\0" in item or not _is_unicode(item):
                 msg = (
-                    f"The class label {item!r} has a character that no text in C can "
+                    f"The class label {item!r} has a character that no string in C can "
                     "hold. Encode the labels before training."
                 )
                 raise UnsupportedModelError(msg)
         longest = max(len(item.encode()) + 1 for item in items)
         return "char *const", 4 + longest, [quoted(item) for item in items]
     msg = (
-        "Class labels must be numbers or texts to be written to C, got "
+        "Class labels must be numbers or strings to be written to C, got "
         f"{type(items[0]).__name__}. Encode them before training."
     )
     raise UnsupportedModelError(msg)

@@ -29,7 +29,7 @@ from spinney.runtime.scoring import (
 
 # More would not fit onto the stack of a small device, and no model has them.
 MAX_OUTPUTS = 4096
-ALL_TREES = "All trees: the answers are those of the model."
+ALL_TREES = "All trees: the predictions are those of the model."
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +197,7 @@ def _forest_of(obj: Any) -> Forest:
             "export takes a Forest or a fitted classifier of spinney, got "
             f"{type(obj).__module__}.{type(obj).__qualname__}. Pass "
             "spinney.read_model(model) for a trained model as it is, or "
-            "spinney.accelerate(model, X) for one that leaves early."
+            "spinney.accelerate(model, X) for one that exits early."
         )
         raise UnsupportedModelError(msg)
     check_is_fitted(obj)
@@ -217,7 +217,7 @@ def _forest_of(obj: Any) -> Forest:
             f"This {type(obj).__name__} holds several models, or some that are not "
             "trees, and only a single ensemble of trees can be exported. Export the "
             "models inside one by one, with spinney.read_model(model), and put their "
-            "answers together on the device."
+            "predictions together on the device."
         )
         raise UnsupportedModelError(msg)
     return forest
@@ -248,7 +248,7 @@ def _promise(obj: Any) -> str:
         return ALL_TREES
     if isinstance(obj, AnytimeForestClassifier):
         return (
-            "AnytimeForestClassifier: after all steps the answers are those of the "
+            "AnytimeForestClassifier: after all steps the predictions are those of the "
             "model."
         )
     return ALL_TREES

@@ -106,8 +106,8 @@ class ExportReport:
         share = percent(self.max_disagreement)
         if not self.is_proven:
             return (
-                f"Not proven: the rows given do not show that at most {share} of new "
-                "rows are answered differently than by the model."
+                "Not proven: the rows given do not show that the prediction differs "
+                f"from the model's on at most {share} of new rows."
             )
         how = (
             "in expectation"
@@ -115,6 +115,6 @@ class ExportReport:
             else f"with {percent(self.confidence)} confidence"
         )
         return (
-            f"{self.width} bits: at most {share} of new rows are answered differently "
-            f"than by the model, {how}."
+            f"{self.width} bits: on at most {share} of new rows the prediction differs "
+            f"from the model's, {how}."
         )
