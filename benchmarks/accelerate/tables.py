@@ -181,7 +181,7 @@ def _goals(result: dict[str, Any]) -> str:
 def _kept(cases: list[dict[str, Any]]) -> str:
     heads = [
         "kept",
-        "trees asked: paper",
+        "trees evaluated: paper",
         "ours",
         "disagreement on new rows",
         "95 % interval",
@@ -289,7 +289,7 @@ def _bounds(result: dict[str, Any]) -> str:
 
 
 def _seeds(cases: list[dict[str, Any]]) -> str:
-    heads = ["seed", "kept", "trees asked", "disagreement", "95 % interval", "took"]
+    heads = ["seed", "kept", "trees evaluated", "disagreement", "95 % interval", "took"]
     lines = [
         (
             _case(case),
@@ -328,7 +328,7 @@ def _details(case: dict[str, Any], batch: int) -> str:
     heads = [f"µs per row, {batch:,} rows", "µs for one row", "labels that differ"]
     parts = [f"#### {_case(case)}", table("engine", heads, lines)]
     acceleration = case["fits"][0]["acceleration"]
-    heads = ["trees asked", "disagreement", "µs in batches", "µs alone", ""]
+    heads = ["trees evaluated", "disagreement", "µs in batches", "µs alone", ""]
     tried = [(trial["name"], _trial(trial)) for trial in acceleration["trials"]]
     first = f"tried, on {acceleration['n_compared']:,} rows kept back"
     return "\n\n".join([*parts, table(first, heads, tried), skipped(case)]).strip()

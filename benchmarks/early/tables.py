@@ -116,13 +116,13 @@ def _behind(result: dict[str, Any]) -> str:
 
 
 def _answers(cases: list[dict[str, Any]]) -> str:
-    """Trees asked and disagreement, mean and deviation over the fits."""
+    """Trees evaluated and disagreement, mean and deviation over the fits."""
     hard = cases[0]["voting"] == "hard"
     stop = any(case["lightgbm_early_stop"] for case in cases)
-    heads = ["trees asked", "disagreement"]
+    heads = ["trees evaluated", "disagreement"]
     heads += ["with the model's own `predict`"] if hard else []
     heads += [LIGHTGBM_STOP] if stop else []
-    heads += ["looks", "fitted in", "rows to calibrate, held out"]
+    heads += ["exit points", "fitted in", "rows to calibrate, held out"]
     lines = []
     for case in cases:
         for entry in case["early"]:
@@ -142,7 +142,7 @@ def _answers(cases: list[dict[str, Any]]) -> str:
                 f"{rows['calibrate']:,}, {rows['test']:,}",
             ]
             lines.append((_line(case, entry), cells))
-    text = table("trees and answers", heads, lines)
+    text = table("trees and disagreement", heads, lines)
     if hard:
         all_trees = percent(cases[0]["hard_against_own"], 3)
         text += (

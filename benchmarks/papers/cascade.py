@@ -263,7 +263,7 @@ def methods_of(case: Case, seed: int, early_exit: str) -> dict[str, Any]:
 
 
 def trees_at(points: list[dict[str, float]], target: float = TARGET) -> float:
-    """Return the trees asked where the held-out disagreement meets the target.
+    """Return the trees evaluated where the held-out disagreement meets the target.
 
     Between two levels a straight line is drawn; NaN if the target is outside.
     """
@@ -393,7 +393,7 @@ def render(results: dict[str, Any], n_trees: int) -> str:
         for method in found["curves"][0]:
             if method != "smaller ensembles":
                 lines.append(_row(method, [one[method] for one in found["curves"]]))
-        lines += ["", "Smaller ensembles, asked in full: " + _smaller(found) + "."]
+        lines += ["", "Smaller ensembles, evaluated in full: " + _smaller(found) + "."]
         lines += ["", "| `CascadeClassifier` at 0.5 % | trees | held out | fit |"]
         lines += ["|---|---:|---:|---:|"]
         for method in found["promised"][0]:
@@ -466,7 +466,7 @@ def draw(results: dict[str, Any], n_trees: int) -> None:
 
 
 def _curves(results: dict[str, Any], shown: tuple[str, ...], what: str) -> Any:
-    """Draw Figure 1 or 3: accuracy or disagreement over the trees asked."""
+    """Draw Figure 1 or 3: accuracy or disagreement over the trees evaluated."""
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(
@@ -492,7 +492,7 @@ def _curves(results: dict[str, Any], shown: tuple[str, ...], what: str) -> Any:
             ax.axhline(100 * TARGET, color="0.7", linewidth=0.8)
             ax.set_ylim(0.0, 2.5)
             ax.set_ylabel("disagreement in %, held out")
-        ax.set_xlabel("mean trees asked")
+        ax.set_xlabel("mean trees evaluated")
         ax.set_title(name.capitalize())
         ax.grid(alpha=0.2)
     np.atleast_1d(axes)[0].legend(fontsize=8)

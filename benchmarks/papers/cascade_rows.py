@@ -33,7 +33,7 @@ def all_rows(folder: Path) -> list[Row]:
         Row(
             row.table,
             f"private: {row.ensemble}",
-            f"{row.method}: models asked, disagreement, speed-up",
+            f"{row.method}: models evaluated, disagreement, speed-up",
             f"{row.trees:g} of {row.n_trees}, {row.disagreement} %, {row.speed_up} x",
             NOT_AT_HAND,
             "Neither data nor models are public.",
@@ -73,7 +73,7 @@ def _public_set(page: Path, name: str, depth: int) -> list[Row]:
     text = page.read_text(encoding="utf-8").split(f"### {name}: 500", 1)[1]
     smaller = {
         int(part.split()[0]): float(part.split()[2])
-        for part in text.split("asked in full: ", 1)[1].split(".\n", 1)[0].split(", ")
+        for part in text.split("evaluated in full: ", 1)[1].split(".\n", 1)[0].split(", ")
     }
     accuracy = text.split("accuracy of all trees ", 1)[1].split(" %", 1)[0]
     label = f"{name}, 500 trees of depth {depth}"
@@ -111,7 +111,7 @@ def _public_set(page: Path, name: str, depth: int) -> list[Row]:
             f"{star[2]:g} % with {star[0]:g} trees, {smaller[40]:g} % with 40",
             "Alike."
             if star[2] > smaller[40]
-            else "QWYC* asks far fewer than 40 trees at the level shown, and is worse. "
+            else "QWYC* evaluates far fewer than 40 trees at the level shown, and is worse. "
             f"{_best_near_forty(at_level, smaller[40])}",
         ),
         Row(
@@ -182,7 +182,7 @@ def _cascade_times(folder: Path) -> list[Row]:
     page = folder.parent / "early" / "README.md"
     answers, batches, single = (
         table_under(page, "Cascade", first)
-        for first in ("trees and answers", "times as fast as", "µs for a single row")
+        for first in ("trees and disagreement", "times as fast as", "µs for a single row")
     )
     rows = []
     for name in ("Adult", "Nomao"):
@@ -190,7 +190,7 @@ def _cascade_times(folder: Path) -> list[Row]:
         line = f"{model}, 0.5 %, rule thresholds"
         many = batches.cell(line, "no early stopping")
         one = single.cell(line, "times as fast")
-        asked = numbers_in(answers.cell(line, "trees asked"))[0]
+        asked = numbers_in(answers.cell(line, "trees evaluated"))[0]
         disagreement = numbers_in(answers.cell(line, "disagreement"))[0]
         rows.append(
             Row(

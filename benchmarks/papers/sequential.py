@@ -55,7 +55,7 @@ METHODS: dict[str, Callable[[float, NDArray[np.int64]], StoppingStrategy]] = {
     "minimixed, uniform": lambda level, votes: _optimal("minimixed", level, None),
     "Schwing et al.": lambda level, votes: schwing(N_TREES, level),
 }
-METRICS = ("trees asked", "disagreement", "error")
+METRICS = ("trees evaluated", "disagreement", "error")
 
 
 def _optimal(
@@ -134,7 +134,7 @@ def trained_votes(name: str, seed: int, cache: Path, n_jobs: int) -> Votes:
 
 
 def expected(strategy: StoppingStrategy, votes: Votes) -> tuple[float, float, float]:
-    """Return trees asked, disagreement and error on the test rows, over all orders."""
+    """Return trees evaluated, disagreement and error on the test rows, over all orders."""
     asked, wrong = strategy.profile()
     n_positive = votes.test.sum(axis=1)
     full = n_positive > N_TREES / 2
@@ -148,7 +148,7 @@ def in_one_order(
     votes: NDArray[np.uint8],
     chance: np.random.Generator,
 ) -> tuple[float, float]:
-    """Return trees asked and disagreement if all rows ask the trees in one order."""
+    """Return trees evaluated and disagreement if all rows ask the trees in one order."""
     order = chance.permutation(N_TREES)
     counts = np.cumsum(votes[:, order], axis=1, dtype=np.int16)
     counts = np.pad(counts, ((0, 0), (1, 0)))
@@ -213,7 +213,7 @@ def render(results: dict[str, dict[str, Any]], n_splits: int) -> str:
         "",
         "### Table 4: minimean on calibration rows, at most 0.1 % disagreement",
         "",
-        "| data set | trees asked: paper | ours | disagreement | in one order | "
+        "| data set | trees evaluated: paper | ours | disagreement | in one order | "
         "error of all trees: paper | ours | error: paper | ours |",
         "|---|" + "---:|" * 8,
     ]
@@ -229,7 +229,7 @@ def render(results: dict[str, dict[str, Any]], n_splits: int) -> str:
             f"{base:.2f} % | {_spread(100 * found['base'])} | "
             f"{error:.2f} % | {_spread(100 * curve[:, 2])} |"
         )
-    lines += ["", "### All methods at a level of 0.1 %: trees asked, disagreement", ""]
+    lines += ["", "### All methods at a level of 0.1 %: trees evaluated, disagreement", ""]
     lines += ["| data set | " + " | ".join(methods) + " |"]
     lines += ["|---|" + "---:|" * len(methods)]
     for name, found in results.items():
@@ -278,7 +278,7 @@ def _envelopes() -> Any:
         steps = np.arange(N_TREES + 1)
         ax.plot(steps, steps / 2, color="0.6", linewidth=0.8, linestyle=":")
         ax.set_title("minimax" if objective == "minimax" else f"{objective}, uniform")
-        ax.set_xlabel("trees asked")
+        ax.set_xlabel("trees evaluated")
         ax.grid(alpha=0.2)
     axes[0].set_ylabel("positive votes from which on to stop")
     axes[0].legend(title="disagreement\nallowed", loc="lower right")
@@ -295,7 +295,7 @@ def _curves(results: dict[str, dict[str, Any]]) -> Any:
     axes = np.atleast_2d(axes)
     # Zero has no logarithm: it stands one decade left of the smallest level.
     places = np.array([-7.0, *np.log10(LEVELS[1:])])
-    titles = ("trees asked", "disagreement in %", "error in %")
+    titles = ("trees evaluated", "disagreement in %", "error in %")
     for row, (name, found) in zip(axes, results.items(), strict=True):
         for column, (ax, title) in enumerate(zip(row, titles, strict=True)):
             scale = 1.0 if column == 0 else 100.0

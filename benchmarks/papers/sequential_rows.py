@@ -24,7 +24,7 @@ def all_rows(folder: Path) -> list[Row]:
     for name, paper in published.TABLE_4.items():
         cells = table.rows[name]
         for what, printed, cell in (
-            ("trees asked", paper.trees, cells[1]),
+            ("trees evaluated", paper.trees, cells[1]),
             ("disagreement, at most 0.1 %", paper.disagreement, cells[2]),
             ("error of all trees", paper.error_of_all, cells[5]),
             ("error, stopped early", paper.error, cells[7]),

@@ -29,7 +29,7 @@ def slow_bins(scores, order, width):
 
 
 def slow_follow(scores, order, width, gamma, beta, bins, min_count, early_exit):
-    """Return (decision, trees asked) of each row, with a look-up for each step."""
+    """Return (decision, trees evaluated) of each row, with a look-up for each step."""
     answers = []
     for row in scores:
         partial, answer = 0.0, None

@@ -62,7 +62,7 @@ def test_wrong_paths(tmp_path):
         spinney.export_c(FOREST, tmp_path)
     with pytest.raises(ValueError, match=r"end with \.c"):
         spinney.export_c(FOREST, tmp_path / "model.h")
-    with pytest.raises(FileNotFoundError, match="Make it first"):
+    with pytest.raises(FileNotFoundError, match="Create it first"):
         spinney.export_c(FOREST, tmp_path / "none" / "model.c")
     with pytest.raises(ValueError, match="C identifier"):
         spinney.export_c(FOREST, tmp_path / "my-model.c")

@@ -183,11 +183,11 @@ def test_columns_in_another_order_are_put_in_order():
     ("categories", "words"),
     [
         ([["a", "b"]], "must have 2 entries"),
-        ([None, ["a", 1]], "all texts"),
-        ([None, [1, True]], "all texts"),
+        ([None, ["a", 1]], "all strings"),
+        ([None, [1, True]], "all strings"),
         ([None, ["a", "a"]], "different"),
-        ([None, [0.0, np.nan]], "all texts"),
-        ([None, [None]], "all texts"),
+        ([None, [0.0, np.nan]], "all strings"),
+        ([None, [None]], "all strings"),
     ],
 )
 def test_categories_that_make_no_sense_are_refused(categories, words):

@@ -81,5 +81,5 @@ def test_bad_costs_are_refused_with_a_remedy(costs, groups, words):
 
 
 def test_names_need_a_model_that_knows_them():
-    with pytest.raises(InvalidArgumentError, match="knows no names of columns"):
+    with pytest.raises(InvalidArgumentError, match="has no column names"):
         purchases_for(3, None, {"age": 1}, None)

@@ -203,10 +203,10 @@ STUMPS = random_forest(9, n_trees=2, n_features=1, shape="stump")
         ([[1.0], [2.0], [3.0]], r"must return 3 numbers, .* shape \(3, 1\)"),
         (1.0, r"must return 3 numbers, .* shape \(\)"),
         (None, r"must return 3 numbers, .* shape \(\)"),
-        (["a", "b", "c"], "could not be read as numbers"),
-        ([1.0, "b", None], "could not be read as numbers"),
-        ([1.0, [2.0], 3.0], "could not be read as numbers"),
-        ([1j, 2j, 3j], "could not be read as numbers"),
+        (["a", "b", "c"], "cannot be converted to numbers"),
+        ([1.0, "b", None], "cannot be converted to numbers"),
+        ([1.0, [2.0], 3.0], "cannot be converted to numbers"),
+        ([1j, 2j, 3j], "cannot be converted to numbers"),
     ],
 )
 def test_wrong_answers_of_fetch_are_described(answer, complaint):

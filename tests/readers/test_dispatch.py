@@ -215,7 +215,7 @@ def test_json_with_a_member_twice_is_refused(path):
 
 def test_json_that_is_no_text_is_refused(path):
     path.write_bytes(b'{"learner": "\xff\xfe"}')
-    with pytest.raises(UnsupportedModelError, match="is no text"):
+    with pytest.raises(UnsupportedModelError, match="is not text"):
         read_model(path)
 
 

@@ -688,7 +688,7 @@ def test_an_untrained_estimator_is_not_fitted(kind):
 def test_other_objects_of_lightgbm_are_refused():
     X, y = holey()
     data = lightgbm.Dataset(X, y, params=QUIET)
-    with pytest.raises(UnsupportedModelError, match="Dataset is no single trained"):
+    with pytest.raises(UnsupportedModelError, match="Dataset is not a single trained"):
         read_model(data)
     with pytest.raises(UnsupportedModelError, match="one of its boosters"):
         read_model(lightgbm.CVBooster())

@@ -490,7 +490,7 @@ def iris_models():
         (AdaBoostRegressor(n_estimators=2), "weighted median"),
         (VotingClassifier(pair), "models of different kinds"),
         (StackingClassifier(pair, cv=2), "second model decides"),
-        (RandomTreesEmbedding(n_estimators=2), "leaf numbers"),
+        (RandomTreesEmbedding(n_estimators=2), "leaf indices"),
         (CalibratedClassifierCV(tree, cv=2), "averages 2 models"),
         (BaggingClassifier(small_forest, n_estimators=2), "members must be single"),
         (LogisticRegression(max_iter=1000), "not one of scikit-learn's tree"),

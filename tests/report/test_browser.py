@@ -196,7 +196,7 @@ def test_the_page_says_which_promise_holds(browser, pages):
 
     browser.open(pages("accuracy loss"))
     ((what, bound, _, how),) = table_of(browser, "promise")
-    assert (what, bound) == ("Additional errors, of all rows", "2 %")
+    assert (what, bound) == ("Additional errors, among all rows", "2 %")
     assert "on average" in how
     label = browser.run("document.querySelector('label[for=level]').textContent")
     assert label == "Additional errors allowed"
@@ -220,7 +220,7 @@ def test_the_page_compares_with_the_original_and_warns_of_lost_classes(
     browser.open(path, width=390)
     assert "GradientBoostingClassifier's own predict" in text_of(browser, "main")
     warning = browser.run("document.querySelector('#classes .warning').innerText")
-    assert "never predicted any more: “rare”" in warning
+    assert "no longer predicted at all: “rare”" in warning
     assert browser.run("document.querySelector('#promise .warning')") is None
 
 

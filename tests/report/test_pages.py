@@ -242,7 +242,7 @@ def test_predicted_classes_are_a_table():
 def test_a_classifier_of_an_older_file_promises_nothing():
     report = Report(json.loads(reported("soft votes").to_json()))
     report["promise"] = None
-    assert "Nothing is promised" in " ".join(report.to_text().split())
+    assert "There is no promise" in " ".join(report.to_text().split())
 
 
 def test_the_comparison_of_accelerate_is_a_table():
@@ -437,8 +437,8 @@ def test_a_budgeted_forest_tells_why_it_has_no_more_trees():
     between = float(np.mean(ample.mean_costs_[:2]))
     for budget, words in (
         (None, "there is no budget"),
-        (1e6, "as many as were wanted, all within the budget"),
-        (between, "another one would have gone beyond the budget"),
+        (1e6, "as many as max_trees allows, all within the budget"),
+        (between, "one more would have exceeded the budget"),
     ):
         grown = spinney.BudgetedForestClassifier(budget=budget, **settings).fit(X, y)
         text = " ".join(make_report(grown, X, y).to_text().split())

@@ -273,7 +273,7 @@ def class_scores(n_rows, n_trees, n_classes, seed=0):
 
 
 def margins_in_all_orders(scores, strategy):
-    """Return mean trees asked and disagreement over all orders of the trees."""
+    """Return mean trees evaluated and disagreement over all orders of the trees."""
     n_trees = scores.shape[1]
     asked, wrong = [], []
     for row in scores:

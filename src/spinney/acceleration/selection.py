@@ -188,7 +188,7 @@ class Selection:
         self.candidates.append(FittedCandidate(fitted, certain, bold, record))
 
     def _codes_of(self, classifier: Any, X: Any) -> NDArray[np.intp]:
-        """Return the answers of a classifier as class indices."""
+        """Return the predictions of a classifier as class indices."""
         return class_codes(self.whole.classes_, classifier.predict(X))
 
     def _is_likely_kept(self, codes: NDArray[np.intp]) -> bool:

@@ -89,7 +89,7 @@ class Comparison:
         Share of the predictions that may differ from the model's; the largest, if each
         class has a bound of its own; None if there is no such bound.
     confidence : float or None
-        Confidence that was asked for.
+        Requested confidence.
     outcome : str
         The result, in a sentence or two.
     class_changes : tuple of ClassChange, default=()

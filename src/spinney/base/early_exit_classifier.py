@@ -301,7 +301,7 @@ class EarlyExitClassifier(EarlyProbabilities, CountingClassifier):
         return fitted
 
     def _limits(self) -> Limits:
-        """Return the bounds that were asked for, now that the classes are known."""
+        """Return the requested bounds, now that the classes are known."""
         return limits_for(
             self.max_disagreement, self.per_class, self.classes_, self.confidence
         )

@@ -56,8 +56,8 @@ class Accepted:
     index : int
         Its index in the sequence.
     certificate : Certificate
-        What is proven about it. The bound is the one that was asked for: a tighter one,
-        from its own count, would not hold after the choice.
+        What is proven about it. The bound is the requested one: a tighter one, from its
+        own count, would not hold after the choice.
     """
 
     index: int
@@ -180,9 +180,9 @@ def certificate_of(promise: Promise) -> Certificate | None:
     Parameters
     ----------
     promise : Promise
-        What is promised. The bound is the one that was asked for: a tighter one, from
-        the count of the candidate taken, would not hold after the choice. There is
-        none without a bound on the disagreement.
+        The promise. The bound is the requested one: a tighter one, from the count of
+        the candidate taken, would not hold after the choice. There is none without a
+        bound on the disagreement.
     """
     bound, confidence = promise.max_disagreement, promise.confidence
     if promise.kind != "confidence" or bound is None:
@@ -275,7 +275,7 @@ def warn_of_certain_exits(
 
 
 def _what(limits: Limits) -> tuple[str, str]:
-    """Return what was asked for in words, and the setting that loosens it."""
+    """Return the request in words, and the setting that loosens it."""
     words, setting = [], "max_disagreement"
     if limits.overall is not None:
         words.append(f"a disagreement of at most {percent(limits.overall)}")

@@ -1,4 +1,4 @@
-"""What is asked for: bounds on all rows, on the rows of each class, on lost accuracy.
+"""Requested bounds: on all rows, on the rows of each class, on lost accuracy.
 
 A rule has to pass one test for each bound, on rows that it was not fitted to. Rules are
 tested from the most cautious to the boldest, and at the first one that fails any test
@@ -362,7 +362,7 @@ def limits_for(
     confidence: float | None = None,
     max_accuracy_loss: float | None = None,
 ) -> Limits:
-    """Return bounds as they were asked for, or raise.
+    """Return the requested bounds, or raise.
 
     Parameters
     ----------

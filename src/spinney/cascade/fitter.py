@@ -1,4 +1,4 @@
-"""Order, exit points and rules of a cascade, as its settings ask for them."""
+"""Order, exit points and rules of a cascade, from its settings."""
 
 from __future__ import annotations
 

@@ -144,8 +144,9 @@ def bench(
         wrong = result["engines"][0]["labels_differ"]
         if wrong:
             complain(
-                f"With all trees, spinney answers {wrong:,} of {result['rows']:,} rows "
-                f"differently than {result['original']}. Please report this as a bug."
+                f"With all trees, spinney predicts {wrong:,} of {result['rows']:,} "
+                f"rows differently than {result['original']}. Please report this as a "
+                "bug."
             )
             raise typer.Exit(PROMISE_NOT_KEPT)
 
@@ -171,7 +172,7 @@ def _measured(
     seed: int,
     n_jobs: int | None,
 ) -> dict[str, Any]:
-    """Prepare all engines, compare their answers, time them; return what to tell."""
+    """Prepare all engines, compare their predictions, time them; return the results."""
     from joblib import effective_n_jobs
     from threadpoolctl import threadpool_limits
 
@@ -283,7 +284,7 @@ def _prepared_peers(
     failed: dict[str, str],
     show: Callable[[str], None],
 ) -> list[Engine]:
-    """Return the peers that answer as the model does, or note why they do not."""
+    """Return the peers that predict as the model does, or note why they do not."""
     engines = []
     for peer in PEERS:
         if subject.library not in peer.libraries or not peer.is_installed:
@@ -294,7 +295,7 @@ def _prepared_peers(
             engine = Engine(peer.name, predict, subject.forest.n_trees, peer.dtype)
             n_differ = int((_labels(engine, subject, timed) != reference).sum())
             if n_differ > MOST_DIFFERENT * len(timed):
-                msg = f"answers {n_differ:,} of {len(timed):,} rows differently"
+                msg = f"predicts {n_differ:,} of {len(timed):,} rows differently"
                 raise CannotTakePartError(msg)
         except Exception as error:
             failed[peer.name] = _reason(error)

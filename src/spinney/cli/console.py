@@ -115,7 +115,7 @@ def plain_errors(debug: bool) -> Iterator[None]:
             if debug:
                 raise
             complain(f"{error or type(error).__name__}")
-            # Messages of our own say what to do; others may need a closer look.
+            # Messages of our own say what to do; others may need the traceback.
             if not isinstance(error, (SpinneyError, OSError, ImportError)):
                 typer.echo("Run the command again with --debug to see where.", err=True)
             raise typer.Exit(BAD_INPUT) from error

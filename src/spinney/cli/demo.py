@@ -155,10 +155,10 @@ def _show(shown: list[Shown], console: Console) -> None:
     first = shown[0]
     n_new = sum(one.n_new for one in shown)
     console.print(
-        "Differ: from the answer of the full model, on rows that neither it nor "
-        f"spinney has seen. A bound of {first.promised or 0:.1%} was set with "
-        "95 % confidence; stopping after some steps and pruning promise none. "
-        "Times: per row, in a batch, one thread, the quickest of three."
+        "Differ: from the prediction of the full model, on rows that neither it nor "
+        f"spinney has seen. A bound of {first.promised or 0:.1%} was set with 95 % "
+        "confidence; stopping after some steps and pruning promise none. Times: per "
+        "row, in a batch, one thread, the quickest of three."
     )
     console.print(
         f"A row alone: {first.single_spinney:.1f} µs with votes stopped early, "
@@ -166,7 +166,7 @@ def _show(shown: list[Shown], console: Console) -> None:
     )
     n_different = sum(one.n_different for one in shown)
     console.print(
-        f"With all trees, spinney gave the answer of scikit-learn for "
+        "With all trees, spinney made the same predictions as scikit-learn for "
         f"{n_new - n_different:,} of {n_new:,} rows."
     )
 
@@ -181,17 +181,17 @@ def _is_broken(one: Shown) -> bool:
 
 
 def _complain_of_broken_promises(shown: list[Shown]) -> None:
-    """End with exit code 1 if an answer or a share is not what it should be."""
+    """End with exit code 1 if a prediction or a share is not as it should be."""
     broken = []
     for one in shown:
         if one.n_different:
             broken.append(
-                f"{one.name}: with all trees, {one.n_different:,} answers differ from "
-                "scikit-learn's. Please report this as a bug."
+                f"{one.name}: with all trees, {one.n_different:,} predictions differ "
+                "from scikit-learn's. Please report this as a bug."
             )
         if one.promised is not None and _is_broken(one):
             broken.append(
-                f"{one.name}: {one.disagreement:.2%} of the answers differ, and "
+                f"{one.name}: {one.disagreement:.2%} of the predictions differ, but "
                 f"{one.promised:.2%} were allowed."
             )
     if broken:

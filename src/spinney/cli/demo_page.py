@@ -47,7 +47,7 @@ def html_of_demo(shown: Sequence[Shown], version: str) -> str:
     tiles.append(
         Tile(
             percent(first.disagreement),
-            "of new rows answered differently",
+            "of new rows predicted differently",
             f"{percent(first.promised or 0.0)} allowed, {first.name}",
         )
     )
@@ -95,7 +95,7 @@ def _overview(shown: Sequence[Shown]) -> Section:
     )
     same = sum(one.n_different for one in shown) == 0
     words = (
-        "With all trees, spinney gives the same answer as scikit-learn for every "
+        "With all trees, spinney makes the same prediction as scikit-learn for every "
         "one of these rows."
         if same
         else "With all trees, some answers differ from those of scikit-learn; this "

@@ -41,7 +41,7 @@ class Shown:
     promised : float or None
         Bound on the disagreement; None where there is none.
     disagreement : float
-        Share of new rows answered differently than by the full model.
+        Share of new rows predicted differently than by the full model.
     n_different : int
         New rows that spinney, with all trees, answers differently than the model.
     n_new : int
@@ -245,7 +245,7 @@ def _shown(
     predict_one: Callable[[Any], Any],
     **facts: Any,
 ) -> Shown:
-    """Compare answers and time with the model itself, one thread each."""
+    """Compare predictions and time with the model itself, one thread each."""
     import spinney
 
     forest = spinney.read_model(model)

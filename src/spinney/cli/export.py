@@ -124,7 +124,7 @@ def export(
     prune has written: the code then exits early, takes single steps or buys features.
 
     Exit code 1: the rows do not prove the bound in integer arithmetic. The file is
-    written all the same, and says so.
+    written anyway, and says so.
     """
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)

@@ -74,7 +74,9 @@ def _check_place(path: Path) -> None:
         msg = f"{str(folder)!r} is a file, not a directory. Choose another place."
         raise NotADirectoryError(msg)
     if not folder.is_dir():
-        msg = f"There is no directory {str(folder)!r} for {path.name!r}. Make it first."
+        msg = (
+            f"There is no directory {str(folder)!r} for {path.name!r}. Create it first."
+        )
         raise FileNotFoundError(msg)
     # A file is written beside its place and then renamed: both must be allowed.
     if not os.access(folder, os.W_OK) or (

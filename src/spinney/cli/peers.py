@@ -147,7 +147,7 @@ class Peer:
 
 
 def original_of(subject: Subject) -> tuple[Predict, bool]:
-    """Return how the library that the model comes from answers rows.
+    """Return how the library that the model comes from predicts rows.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ class Part:
     Parameters
     ----------
     rows : ndarray or data frame of shape (n_rows, n_features)
-        Numbers; missing ones are NaN. A data frame of pandas where it was asked for.
+        Numbers; missing ones are NaN. A data frame of pandas where requested.
     labels : ndarray of shape (n_rows,) or None
         The target column, if there is one.
     share : float

@@ -291,15 +291,16 @@ def _checked_bound(
 def _checked_rows(program: Program, X: Any) -> NDArray[np.floating]:
     if X is None:
         msg = (
-            "Integer arithmetic needs rows: X is missing. Pass rows that were used for "
-            "nothing else; the bound is proven on them after rounding."
+            "Integer arithmetic needs rows: X is missing. Pass rows that were used "
+            "neither for training nor for calibration; the bound is proven on them "
+            "after rounding."
         )
         raise InvalidArgumentError(msg)
     rows = program.forest.engine.rows(X)
     if isinstance(rows, BlockedRows):
         rows = rows.dense()
     if len(rows) == 0:
-        msg = "X has no rows, and nothing can be proven without. Pass some thousand."
+        msg = "X has no rows, so no bound can be proven. Pass a few thousand."
         raise InvalidArgumentError(msg)
     return rows
 
@@ -317,7 +318,7 @@ def _checked_paths(path: str | os.PathLike[str]) -> tuple[Path, Path]:
         raise InvalidArgumentError(msg)
     header = source.with_suffix(".h")
     if header.is_dir():
-        msg = f"{str(header)!r} is a directory, and the header would go there."
+        msg = f"{str(header)!r} is a directory, but the header would be written there."
         raise IsADirectoryError(msg)
     if not FILE_NAME.fullmatch(header.name):
         msg = (
@@ -329,7 +330,7 @@ def _checked_paths(path: str | os.PathLike[str]) -> tuple[Path, Path]:
         msg = f"{str(source.parent)!r} is a file, not a directory. Pass another path."
         raise NotADirectoryError(msg)
     if not source.parent.is_dir():
-        msg = f"There is no directory {str(source.parent)!r}. Make it first."
+        msg = f"There is no directory {str(source.parent)!r}. Create it first."
         raise FileNotFoundError(msg)
     return source, header
 

@@ -289,7 +289,7 @@ class CompiledModel:
         return self.predict_counted(X)[0]
 
     def predict_counted(self, X: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
-        """Answer rows, and tell how many trees were evaluated.
+        """Predict rows, and count the trees evaluated.
 
         Parameters
         ----------
@@ -360,17 +360,17 @@ def find_compiler() -> list[str]:
     named = os.environ.get("CC", "").split()
     if named:
         if shutil.which(named[0]) is None:
-            msg = f"CC names the C compiler {named[0]!r}, which is not there."
+            msg = f"CC names the C compiler {named[0]!r}, which was not found."
             raise CompilerError(msg)
         return named
     for name in COMPILERS:
         if shutil.which(name):
             return [name]
     msg = (
-        "spinney.compile needs a C compiler, and none of "
-        f"{', '.join(COMPILERS)} is there. Install one (gcc on Debian and Ubuntu: "
-        "apt-get install gcc), or name one in the environment variable CC. Without "
-        "one, predictor() answers single rows."
+        f"spinney.compile needs a C compiler, and none of {', '.join(COMPILERS)} was "
+        "found. Install one (gcc on Debian and Ubuntu: apt-get install gcc), or name "
+        "one in the environment variable CC. Without one, use predictor() for single "
+        "rows."
     )
     raise CompilerError(msg)
 

@@ -271,8 +271,8 @@ def _refuse_categories(
         raise UnsupportedModelError(msg)
     if is_integer and (scales[column[(flags & CATEGORICAL) > 0]] != 1.0).any():
         msg = (
-            "input_scale must be 1 for columns of categories: their numbers are codes "
-            "and no amounts."
+            "input_scale must be 1 for columns of categories: their values are codes, "
+            "not amounts."
         )
         raise InvalidArgumentError(msg)
 

@@ -1,7 +1,6 @@
-"""What workers do with a part of the rows, the same on every engine.
+"""Predictions for one partition of the rows, the same on every engine.
 
-A part may have no rows. Results always have the types that were announced when the
-job was built.
+A partition may be empty. Results always have the types declared when the job was built.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ PROBABILITY = np.dtype(np.float64)
 
 
 def label_type(model: Any) -> np.dtype:
-    """Return the type of a model's answers: that of its labels, or of a number."""
+    """Return the type of a model's predictions: that of its labels, or float64."""
     classes = getattr(model, "classes_", None)
     return PROBABILITY if classes is None else np.asarray(classes).dtype
 
 
 def check_can(model: Any, method: str) -> None:
-    """Raise if a model lacks what a job needs of it, before the job is built.
+    """Raise if a model lacks a method that a job needs, before the job is built.
 
     Parameters
     ----------
     model : Forest or classifier
-        What will answer.
+        The model to predict with.
     method : {"predict", "predict_counted", "predict_proba", "predict_model"}
-        What it will be asked for.
+        The method that the job will call.
     """
     if isinstance(model, Forest) and method == "predict_counted":
         return  # all of its trees
@@ -47,28 +46,28 @@ def check_can(model: Any, method: str) -> None:
         what = {
             "predict_counted": "does not count the trees it evaluates",
             "predict_proba": "has no probabilities",
-        }.get(method, "has several answers for a row")
+        }.get(method, "has several outputs per row")
         msg = (
-            f"A {type(model).__name__} {what}, so there is no {method} here. Pass what "
-            "spinney.accelerate returns, or the trained model itself, of which all "
-            "trees are evaluated."
+            f"A {type(model).__name__} {what}, so there is no {method} here. Pass the "
+            "result of spinney.accelerate, or the trained model itself, which "
+            "evaluates all trees."
         )
         raise InvalidArgumentError(msg)
 
 
 def labels(portable: PortableModel, X: Any) -> NDArray[Any]:
-    """Return the labels of a part of the rows."""
+    """Return the labels of a partition."""
     model, kind = portable.model, label_type(portable.model)
     if not _n_rows(X):
         return np.empty(0, dtype=kind)
-    # Some classifiers predict what their model does, which may be a probability.
+    # Some classifiers predict as their model does, which may be a probability.
     if hasattr(model, "predict_counted"):
         return counted(portable, X)[0]
     return np.asarray(model.predict(X)).astype(kind, copy=False)
 
 
 def counted(portable: PortableModel, X: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Return the labels of a part of the rows, and how many trees each took."""
+    """Return the labels of a partition, and the trees evaluated for each."""
     model = portable.model
     if isinstance(model, Forest):
         answers = labels(portable, X)
@@ -84,7 +83,7 @@ def counted(portable: PortableModel, X: Any) -> tuple[NDArray[Any], NDArray[np.i
 
 
 def probabilities(portable: PortableModel, X: Any) -> NDArray[np.float64]:
-    """Return the probabilities of all classes for a part of the rows."""
+    """Return the probabilities of all classes for a partition."""
     model = portable.model
     if not _n_rows(X):
         return np.empty((0, len(model.classes_)), dtype=PROBABILITY)
@@ -92,10 +91,10 @@ def probabilities(portable: PortableModel, X: Any) -> NDArray[np.float64]:
 
 
 def disagreements(portable: PortableModel, X: Any) -> NDArray[np.int64]:
-    """Return how many rows a part has, and how many are answered otherwise.
+    """Return how many rows of each class a partition has, and how many differ.
 
-    The first column counts the rows that the trained model gives each class, the
-    second those among them that the classifier answers otherwise than the model.
+    The first column counts the rows to which the trained model assigns each class, the
+    second those among them for which the classifier predicts another class.
     """
     model = portable.model
     classes = np.asarray(model.classes_)
@@ -123,7 +122,7 @@ def width(model: Any) -> int:
 
 
 def feature_names(model: Any) -> list[str] | None:
-    """Return the names of the columns that a model was fitted on, if it knows them."""
+    """Return the names of the columns that a model was fitted on, if it has them."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         names = forest_of(model).feature_names
@@ -136,15 +135,15 @@ def columns_to_read(model: Any, given: list[str]) -> list[str]:
     Parameters
     ----------
     model : Forest or classifier
-        What will answer.
+        The model to predict with.
     given : list of str
-        Names of the columns that there are.
+        Names of the available columns.
 
     Returns
     -------
     columns : list of str
-        By name if the model knows names and all of them are there; others are not
-        read. By position otherwise, and their number must be right.
+        By name if the model has feature names and all of them are there; other columns
+        are not read. By position otherwise, and their number must match.
 
     Raises
     ------
@@ -166,39 +165,38 @@ def columns_to_read(model: Any, given: list[str]) -> list[str]:
         missing = [name for name in names if name not in set(given)]
         msg = (
             f"The rows lack {len(missing)} of the {n_features} columns that the model "
-            f"was fitted on: {_some(missing)}. There are: {_some(given)}. Rename or "
-            "add them before."
+            f"was fitted on: {_some(missing)}. The columns are: {_some(given)}. Rename "
+            "or add columns first."
         )
     else:
         msg = (
-            f"The rows have {len(given)} columns, and the model was fitted on "
-            f"{n_features}, without names. Select these columns, in the order of the "
-            "training."
+            f"The rows have {len(given)} columns, but the model was fitted on "
+            f"{n_features} columns without names. Select these columns, in the order "
+            "used in training."
         )
     raise InvalidArgumentError(msg)
 
 
 def refuse_texts(model: Any, columns: list[str], kinds: dict[str, str]) -> None:
-    """Raise if a column of texts meets a model that takes numbers there.
+    """Raise if a column holds strings where the model takes numbers.
 
     Parameters
     ----------
     model : Forest or classifier
-        What will answer.
+        The model to predict with.
     columns : list of str
         Columns in the order of the model.
     kinds : dict
-        Columns that hold no numbers, and what they hold.
+        Columns that do not hold numbers, and a description of what they hold.
     """
     if getattr(model, "has_preprocessing", False):
-        return  # the steps of a pipeline may take anything
+        return  # pipeline steps may take any type
     categories = forest_of(model).categories_ or (None,) * len(columns)
     for name, known in zip(columns, categories, strict=True):
         if name in kinds and known is None:
             msg = (
                 f"Column {name!r} holds {kinds[name]}, and the model takes numbers "
-                "there. Encode it as numbers in the way the model was trained, or "
-                "select other columns."
+                "there. Encode it as in training, or select other columns."
             )
             raise InvalidArgumentError(msg)
 

@@ -1,8 +1,8 @@
-"""Answer the rows of a dask array or data frame, lazily, on its workers.
+"""Predictions for dask arrays and data frames, lazily, on the workers.
 
-Nothing is computed before the result is. The model is one key of the task graph, so
-each worker gets it once and the scheduler can bring it to new workers; within a worker
-it is loaded once, and its kernels come from the cache of the machine.
+Results are lazy. The model is one key of the task graph, so each worker receives it
+once and the scheduler can send it to new workers; within a worker it is loaded once,
+and its kernels come from the kernel cache of the machine.
 
 Examples
 --------
@@ -33,18 +33,18 @@ from spinney.integrations.sampling import (
 
 
 def predict(model: Any, X: Any) -> Any:
-    """Answer rows on the workers of Dask.
+    """Predict rows on the workers of Dask.
 
     Parameters
     ----------
     model : fitted classifier of spinney, Forest, trained model, or path
-        What answers. Best the path of a file that `spinney.save` has written, if all
-        workers can read it: they map it into memory. Otherwise the content of such a
-        file travels to each worker once.
+        The model to predict with. Preferably the path of a file written by
+        `spinney.save` that all workers can read: they map it into memory. Otherwise the
+        content of such a file is sent to each worker once.
     X : dask array or dask data frame of shape (n_rows, n_features)
-        Rows. An array has all columns in one chunk; numbers of rows may be unknown. Of
-        a data frame, the columns are taken by name if the model knows names, and only
-        these are read.
+        Rows. An array has all columns in one chunk; chunk sizes along rows may be
+        unknown. Columns of a data frame are selected by name if the model has feature
+        names, and only these are read.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def predict(model: Any, X: Any) -> Any:
     Raises
     ------
     InvalidArgumentError
-        If `X` is chunked along columns, lacks columns or holds texts where the model
+        If `X` is chunked along columns, lacks columns or holds strings where the model
         takes numbers.
     ImportError
         If Dask is not installed.
@@ -64,7 +64,7 @@ def predict(model: Any, X: Any) -> Any:
 
 
 def predict_counted(model: Any, X: Any) -> tuple[Any, Any]:
-    """Answer rows on the workers of Dask, and tell how many trees were evaluated.
+    """Predict rows on the workers of Dask, and count the trees evaluated.
 
     Parameters
     ----------
@@ -74,8 +74,8 @@ def predict_counted(model: Any, X: Any) -> tuple[Any, Any]:
     Returns
     -------
     labels, n_evaluated : dask arrays or dask series
-        Lazy. Compute both in one call, ``dask.compute(labels, n_evaluated)``: the rows
-        are then answered once.
+        Lazy. Compute both in one call, ``dask.compute(labels, n_evaluated)``, so that
+        each row is evaluated once.
     """
     job = _Job(model, X, "predict_counted")
     both = job.table(
@@ -96,7 +96,7 @@ def predict_proba(model: Any, X: Any) -> Any:
     -------
     probabilities : dask array or dask data frame
         Lazy. An array of shape (n_rows, n_classes), or a data frame with a column for
-        each class, called as the class is.
+        each class, named after it.
     """
     job = _Job(model, X, "predict_proba")
     return job.matrix(job.model.classes_, _probabilities)
@@ -105,14 +105,15 @@ def predict_proba(model: Any, X: Any) -> Any:
 def sample(X: Any, n_rows: int, *, random_state: Any = None) -> Any:
     """Draw rows uniformly at random, without replacement, in one pass.
 
-    `spinney.accelerate` does this with rows of Dask; call it to state the size.
+    `spinney.accelerate` does this if given dask rows; call it yourself to choose the
+    size.
 
     Parameters
     ----------
     X : dask array or dask data frame
         Rows; their number may be unknown.
     n_rows : int
-        How many to draw, 1 or more. Each worker keeps at most so many of a partition.
+        How many to draw, 1 or more. Each worker keeps at most this many per partition.
     random_state : int, RandomState instance or None, default=None
         Draws the rows. With the same int and the same partitions, the same rows.
 
@@ -138,20 +139,20 @@ def sample(X: Any, n_rows: int, *, random_state: Any = None) -> Any:
 def count_disagreements(classifier: Any, X: Any) -> NDArray[np.int64]:
     """Count on the workers how often a classifier differs from its model.
 
-    `spinney.certify` does this with rows of Dask.
+    `spinney.certify` does this if given dask rows.
 
     Parameters
     ----------
     classifier : fitted classifier of spinney, or path
-        It and the trained model itself answer all rows.
+        The classifier and the trained model are both evaluated on all rows.
     X : dask array or dask data frame
         Rows.
 
     Returns
     -------
     counts : ndarray of shape (n_classes, 2), dtype=int64
-        For each class the rows that the model gives it, and those among them that the
-        classifier answers otherwise.
+        For each class the number of rows that the model assigns to it, and how many of
+        these the classifier assigns to another.
     """
     job = _Job(classifier, X, "predict_model")
     delayed = import_dask().delayed
@@ -170,7 +171,7 @@ def _added(counts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 class _Job:
-    """Rows of Dask and a model that fit together; makes lazy results of them."""
+    """Dask rows and a model, checked to fit together; builds lazy results."""
 
     def __init__(self, model: Any, X: Any, method: str) -> None:
         self._dask = import_dask()
@@ -185,7 +186,7 @@ class _Job:
         else:
             self.X = _checked(X)
             _check_width(self.model, X)
-        # One key of the graph for all tasks, that no optimisation copies into them.
+        # One key of the graph for all tasks, which graph optimisation does not inline.
         name = f"spinney-model-{self.portable.digest[:32]}"
         self.key = self._dask.delayed(self.portable, pure=True, name=name)
         self.on_part = _of_partition if self.is_frame else _of_block
@@ -257,13 +258,13 @@ def _probabilities(portable: PortableModel, X: Any) -> Any:
 def _of_block(
     block: Any, portable: PortableModel, columns: Any, answer: Callable[..., Any]
 ) -> Any:
-    """Answer one block of an array, whose width may differ from what was said."""
+    """Predict one block of an array, whose width may differ from its metadata."""
     n_features = answering.width(portable.model)
     if block.ndim != 2 or block.shape[1] != n_features:
         msg = (
-            f"A block of the dask array has the shape {block.shape}, and the model "
+            f"A block of the dask array has the shape {block.shape}, but the model "
             f"takes {n_features} columns. The array was built with a wrong meta or "
-            "wrong chunks: make all blocks alike."
+            "wrong chunks: make all blocks equally wide."
         )
         raise InvalidArgumentError(msg)
     return answer(portable, block)
@@ -276,13 +277,14 @@ def _of_partition(
     make: Callable[..., Any],
     *rest: Any,
 ) -> Any:
-    """Answer one partition of a data frame, whose columns may differ from the meta."""
+    """Predict one partition of a data frame, whose columns may differ from the meta."""
     missing = [name for name in columns if name not in set(map(str, part.columns))]
     if missing:
         msg = (
             f"A partition of the dask data frame lacks the columns {missing}, which "
-            "its meta has. Make the partitions alike: X.map_partitions(lambda part: "
-            "part.reindex(columns=X.columns), meta=X), for example."
+            "its meta has. Give all partitions the same columns: "
+            "X.map_partitions(lambda part: part.reindex(columns=X.columns), meta=X), "
+            "for example."
         )
         raise InvalidArgumentError(msg)
     if list(map(str, part.columns)) != columns:
@@ -312,14 +314,14 @@ def _counts_of(portable: PortableModel, part: Any) -> Any:
 
 
 def _rows(portable: PortableModel, part: Any) -> Any:
-    """Return a partition as the model takes it: without names that it does not know."""
+    """Return a partition as the model takes it: without names if the model has none."""
     return tables.rows_of_frame(portable.model, part)
 
 
 def _as_series(values: Any, name: str, index: Any) -> Any:
     import pandas as pd
 
-    # Texts of NumPy have a length; those of pandas have not.
+    # NumPy's string types have a length; those of pandas do not.
     kind = "str" if values.dtype.kind == "U" else values.dtype
     return pd.Series(values, index=index, name=name, dtype=kind)
 
@@ -355,7 +357,7 @@ def import_dask() -> Any:
 
 
 def is_frame(X: Any) -> bool:
-    """Whether rows of Dask are a data frame and no array; raise if they are neither."""
+    """Whether dask rows are a data frame, not an array; raise if they are neither."""
     if type(X).__module__.partition(".")[0] in ("dask", "dask_expr"):
         if hasattr(X, "map_partitions") and hasattr(X, "columns"):
             return True
@@ -364,14 +366,14 @@ def is_frame(X: Any) -> bool:
     msg = (
         "X must be a dask array or a dask data frame, got "
         f"{type(X).__module__}.{type(X).__qualname__}. dask.array.from_array(X) and "
-        "dask.dataframe.from_pandas(X) make one; rows in memory are answered by the "
+        "dask.dataframe.from_pandas(X) make one; for rows in memory, use the "
         "classifier's own predict."
     )
     raise InvalidArgumentError(msg)
 
 
 def _checked(X: Any) -> Any:
-    """Return a dask array whose rows can be answered block by block, or raise."""
+    """Return a dask array that can be predicted block by block, or raise."""
     if X.ndim != 2:
         msg = (
             f"X must have two dimensions (rows, features), got {X.ndim}. Write "
@@ -381,43 +383,43 @@ def _checked(X: Any) -> Any:
     if X.numblocks[1] != 1:
         msg = (
             f"X is chunked along columns: {X.numblocks[1]} chunks of at most "
-            f"{max(X.chunks[1])} columns, and a tree may ask for any column. Write "
+            f"{max(X.chunks[1])} columns, but a tree may compare any column. Call "
             'X.rechunk({0: "auto", 1: -1}) first.'
         )
         raise InvalidArgumentError(msg)
     if X.dtype.kind not in "fiub":
         msg = (
             f"X must hold real numbers, got a dask array of dtype {X.dtype}. Encode "
-            "texts, dates and objects as numbers, in the way the model was trained."
+            "strings, dates and objects as numbers, as in training."
         )
         raise InvalidArgumentError(msg)
     return X
 
 
 def _check_width(model: Any, X: Any) -> None:
-    """Raise if a dask array has another number of columns, as far as is known."""
+    """Raise if a dask array has the wrong number of columns, if that is known."""
     n_features = answering.width(model)
     if not math.isnan(X.shape[1]) and X.shape[1] != n_features:
         msg = (
-            f"X has {X.shape[1]} columns, and the model was fitted on {n_features}. "
+            f"X has {X.shape[1]} columns, but the model was fitted on {n_features}. "
             "Pass the same columns, in the same order."
         )
         raise InvalidArgumentError(msg)
 
 
 def _checked_frame(model: Any, X: Any) -> tuple[Any, list[str]]:
-    """Return a dask data frame without other columns, and those a model takes."""
+    """Return a dask data frame with the model's columns only, and their names."""
     columns = answering.columns_to_read(model, [str(name) for name in X.columns])
     called = {str(name): name for name in X.columns}
-    # What is not needed is not read. Otherwise partitions are left alone, to be
-    # looked at in a place that can say what is wrong with one.
+    # Columns that are not needed are not read. Otherwise partitions are left unchanged,
+    # so that the worker can say what is wrong with one.
     chosen = X
     if len(columns) < len(called):
         chosen = X[[called[name] for name in columns]]
     others = {
         str(name): f"values of dtype {kind}"
         for name, kind in chosen.dtypes.items()
-        # Objects may be numbers with None among them: the workers see.
+        # Objects may be numbers and None; the workers check.
         if kind.kind not in "fiub" and kind != np.dtype(object)
     }
     answering.refuse_texts(model, columns, others)

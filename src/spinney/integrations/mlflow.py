@@ -2,7 +2,7 @@
 
 `save_model` and `log_model` write the safe file of `spinney.save`, with a signature, an
 example and pinned requirements; `load_model` gives back the classifier, and MLflow's
-generic ``pyfunc`` interface, its server and its Spark function answer with it.
+generic ``pyfunc`` interface, its server and its Spark function predict with it.
 
 Examples
 --------
@@ -32,13 +32,13 @@ METHODS = ("predict", "predict_counted", "predict_proba")
 
 
 def get_default_pip_requirements() -> list[str]:
-    """Return what a model needs to answer, pinned to what is installed here."""
+    """Return the packages that a model needs, pinned to the installed versions."""
     needed = ("numba", "numpy", "pandas", "scikit-learn", "scipy")
     return [f"spinney=={__version__}", *(f"{name}=={version(name)}" for name in needed)]
 
 
 def get_default_conda_env() -> Any:
-    """Return the environment of conda for `get_default_pip_requirements`."""
+    """Return the conda environment for `get_default_pip_requirements`."""
     _import_mlflow()
     from mlflow.utils.environment import _mlflow_conda_env
 
@@ -64,21 +64,21 @@ def save_model(
     Parameters
     ----------
     spinney_model : fitted classifier of spinney, Forest, trained model, or path
-        What `spinney.save` takes, or what `spinney.read_model` makes a Forest of.
+        Anything that `spinney.save` or `spinney.read_model` takes.
     path : str
         A folder that does not exist yet.
     conda_env, code_paths, mlflow_model
         As in the flavours of MLflow.
     signature : mlflow.models.ModelSignature, default=None
-        Columns of the rows and of the answers. None for what the model tells: the
-        names of its columns, or an array of its width, and the type of its labels.
+        Input and output schema. None to infer it from the model: its feature names, or
+        an array of its width, and the type of its labels.
     input_example : array or data frame, default=None
-        Some rows, kept with the model. None for two rows of zeros; False for none.
+        Some rows, stored with the model. None for two rows of zeros; False for none.
     pip_requirements, extra_pip_requirements
         As in the flavours of MLflow; by default `get_default_pip_requirements`.
     pyfunc_predict_fn : {"predict", "predict_counted", "predict_proba"}
-        What the generic interface answers with: labels; a data frame of labels and
-        numbers of trees; or probabilities, a column for each class.
+        What the generic interface returns: labels; a data frame of labels and numbers
+        of trees; or probabilities, a column for each class.
     metadata : dict, default=None
         As in the flavours of MLflow.
 
@@ -157,7 +157,7 @@ def save_model(
         )
     else:
         conda_env, requirements, constraints = _process_conda_env(conda_env)
-    import yaml  # which MLflow brings
+    import yaml  # a dependency of MLflow
 
     write_to(os.path.join(path, _CONDA_ENV_FILE_NAME), yaml.safe_dump(conda_env))
     if constraints:
@@ -181,13 +181,13 @@ def log_model(
     spinney_model : fitted classifier of spinney, Forest, trained model, or path
         As for `save_model`.
     artifact_path : str, default=None
-        Where in the run, for versions of MLflow before 3.
+        Path within the run, for MLflow before version 3.
     name : str, default=None
-        What the model is called.
+        Name of the model.
     registered_model_name : str, default=None
         If given, register the model under this name.
     **options : object
-        More of `save_model`, and of ``mlflow.models.Model.log``.
+        Further arguments of `save_model` and of ``mlflow.models.Model.log``.
 
     Returns
     -------
@@ -217,14 +217,14 @@ def load_model(model_uri: str, dst_path: str | None = None) -> Any:
     Parameters
     ----------
     model_uri : str
-        Where it is, as MLflow writes it: ``models:/name/1``, ``runs:/...``, a path.
+        A URI of MLflow (``models:/name/1``, ``runs:/...``) or a path.
     dst_path : str, default=None
         A folder to copy the model to, if it has to be fetched.
 
     Returns
     -------
     model : Forest or fitted classifier of spinney
-        What was saved; no code of the store is run.
+        The object that was saved; loading it runs no code from the store.
     """
     _import_mlflow()
     from mlflow.tracking.artifact_utils import _download_artifact_from_uri
@@ -236,7 +236,7 @@ def load_model(model_uri: str, dst_path: str | None = None) -> Any:
 
 
 def _load_pyfunc(path: str) -> _Answering:
-    """Return what MLflow's generic interface calls."""
+    """Return the object that MLflow's generic interface calls."""
     from mlflow.utils.model_utils import _get_flavor_configuration
 
     folder = path if os.path.isdir(path) else os.path.dirname(path)
@@ -257,7 +257,7 @@ class _Answering:
         return self._portable.model
 
     def predict(self, model_input: Any, params: Any = None) -> Any:
-        """Answer rows: an array, or a data frame whose columns are taken by name."""
+        """Predict rows: an array, or a data frame with columns selected by name."""
         import pandas as pd
 
         rows = model_input
@@ -284,11 +284,11 @@ def _signature(portable: PortableModel, example: Any, method: str) -> Any:
 
 
 def _two_rows(model: Any) -> Any:
-    """Return two rows as the model takes them: named, if it knows names."""
+    """Return two rows as the model takes them, with feature names if it has them."""
     import pandas as pd
 
     if getattr(model, "has_preprocessing", False):
-        return False  # what its steps take is not known here
+        return False  # the input of its steps is unknown
     n_features = answering.width(model)
     zeros = np.zeros((2, n_features))
     names = getattr(model, "feature_names_in_", None)

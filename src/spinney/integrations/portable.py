@@ -1,8 +1,8 @@
-"""A model on its way to workers, loaded once in each process that it reaches.
+"""A model that can be sent to workers, loaded once in each process.
 
-What travels is spinney's own file: its bytes, or its path if the workers can read it,
-which then map the file into memory instead of holding a copy each. Nothing compiled
-travels; kernels come from the cache of the machine.
+Workers receive spinney's own file: its bytes, or its path if they can read it, in which
+case they map it into memory instead of holding a copy each. No compiled code is sent;
+kernels come from the kernel cache of the machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spinney.persistence.kinds import is_saved_as_it_is
 from spinney.persistence.store import from_bytes, load, to_bytes
 from spinney.readers import read_model
 
-# Models that stay loaded in a process, the last used ones.
+# How many models stay loaded in a process, the most recently used ones.
 KEPT_MODELS = 8
 
 _loaded: OrderedDict[str, Any] = OrderedDict()
@@ -38,17 +38,17 @@ if hasattr(os, "register_at_fork"):
 
 
 class PortableModel:
-    """A model that workers load once per process, whatever number of tasks they run.
+    """A model that workers load once per process, however many tasks they run.
 
     Parameters
     ----------
     model : fitted classifier of spinney, Forest, trained model, or path
-        A path of a file that `spinney.save` has written travels as a path: workers
-        must be able to read it there, and map it into memory. Of other files and of
-        objects the content travels. A trained model of another library is read by
-        `spinney.read_model`, and all its trees are evaluated.
+        The path of a file written by `spinney.save` is sent as a path: workers must be
+        able to read it there, and map it into memory. Other files and objects are sent
+        by content. A trained model of another library is read by `spinney.read_model`,
+        and all its trees are evaluated.
     with_content : bool, default=False
-        Whether the content travels in any case, for workers that share no disk.
+        Whether to send the content in any case, for workers that share no disk.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class PortableModel:
     Raises
     ------
     TypeError
-        If the model cannot be saved, as a pipeline with steps of one's own.
+        If the model cannot be saved, such as a pipeline with custom steps.
     """
 
     def __init__(self, model: Any, *, with_content: bool = False) -> None:
@@ -74,11 +74,11 @@ class PortableModel:
         _keep(self.digest, model)
 
     def _from_path(self, path: str) -> Any:
-        """Return the model in a file, and remember how it travels."""
+        """Return the model in a file, and remember how to send it."""
         try:
             model = load(path)
         except FormatError:
-            return read_model(path)  # of another library, or it says what is wrong
+            return read_model(path)  # a file of another library, or it raises
         self._path = path
         self.digest = _digest_of_file(path)
         return model
@@ -102,7 +102,7 @@ class PortableModel:
 
     @property
     def n_bytes(self) -> int:
-        """What travels with each copy, in bytes."""
+        """Size of what is sent with each copy, in bytes."""
         return len(self._content) if self._content is not None else 0
 
     def _load(self) -> Any:
@@ -114,8 +114,8 @@ class PortableModel:
         except OSError as error:
             msg = (
                 f"This worker cannot read the model file {self._path!r} ({error}). Put "
-                "it where all workers can read it, or pass spinney.load(path), whose "
-                "content travels with the job."
+                "it where all workers can read it, or pass spinney.load(path), which "
+                "is sent by content."
             )
             raise FileNotFoundError(msg) from error
         if found != self.digest:
@@ -140,14 +140,14 @@ class PortableModel:
 
 
 def _restored(path: str | None, content: bytes | None, digest: str) -> PortableModel:
-    """Return what comes out of a pickle."""
+    """Rebuild an unpickled object."""
     portable = PortableModel.__new__(PortableModel)
     portable._path, portable._content, portable.digest = path, content, digest
     return portable
 
 
 def _keep(digest: str, model: Any) -> Any:
-    """Return the one object in this process for a model, and forget the oldest."""
+    """Return the one object of a model in this process; drop the oldest."""
     with _lock:
         model = _loaded.setdefault(digest, model)
         _loaded.move_to_end(digest)

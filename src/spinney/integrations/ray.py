@@ -1,7 +1,7 @@
-"""Answer the rows of a Ray dataset, in actors that load the model once.
+"""Predictions for Ray datasets, in actors that load the model once.
 
 `Predictor` is a callable class for `ray.data.Dataset.map_batches`; `predict` builds
-that call, after it has looked at the columns.
+that call, after checking the columns.
 
 Examples
 --------
@@ -24,28 +24,28 @@ from spinney.errors import InvalidArgumentError
 from spinney.integrations import answering, tables
 from spinney.integrations.portable import PortableModel
 
-# What a dataset made of one array calls its only column.
+# The name of the only column of a dataset made from one array.
 ARRAY_COLUMN = "data"
 
 
 class Predictor:
-    """Answers batches of a Ray dataset; an actor makes one and keeps it.
+    """Predicts batches of a Ray dataset; each actor builds one and keeps it.
 
     Parameters
     ----------
     model : fitted classifier of spinney, Forest, trained model, or path
-        What answers. A path must be readable by all actors.
+        The model to predict with. A path must be readable by all actors.
     outputs : sequence of str, default=None
         Which columns to add: ``"label"``; ``"n_evaluated"``, the number of trees
         evaluated; ``"probability"``, the probabilities of all classes, which takes a
-        second evaluation. None for all that the model has.
+        second evaluation. None for all that the model supports.
     prefix : str, default=""
-        What the names of the new columns begin with.
+        Prefix of the names of the new columns.
 
     Raises
     ------
     InvalidArgumentError
-        If the model cannot fill one of the columns.
+        If the model does not support one of the outputs.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Predictor:
         self._prefix = prefix
 
     def __call__(self, batch: Any) -> Any:
-        """Return a batch with the answers.
+        """Return a batch with the predictions added.
 
         Parameters
         ----------
@@ -69,7 +69,7 @@ class Predictor:
         Returns
         -------
         batch : dict of arrays, or data frame of pandas
-            What came in, and the new columns.
+            The batch, with the new columns.
         """
         model = self._portable.model
         answers = tables.answers(self._portable, _rows_of(model, batch), self._outputs)
@@ -94,12 +94,12 @@ def predict(
     concurrency: Any = 2,
     **options: Any,
 ) -> Any:
-    """Add columns with the answers to a Ray dataset.
+    """Add columns with the predictions to a Ray dataset.
 
     Parameters
     ----------
     model : fitted classifier of spinney, Forest, trained model, or path
-        What answers. The content of its file travels to the actors.
+        The model to predict with. The content of its file is sent to the actors.
     dataset : ray.data.Dataset
         Rows.
     outputs, prefix
@@ -107,7 +107,7 @@ def predict(
     concurrency : int or tuple, default=2
         Number of actors, as `map_batches` takes it.
     **options : object
-        More of `map_batches`: ``batch_size``, ``num_cpus``, and so on.
+        Further arguments of `map_batches`: ``batch_size``, ``num_cpus``, and so on.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def predict(
     Raises
     ------
     InvalidArgumentError
-        If columns are missing, hold texts where the model takes numbers, or would be
+        If columns are missing, hold strings where the model takes numbers, or would be
         overwritten.
     ImportError
         If Ray is not installed.
@@ -150,17 +150,17 @@ def import_ray() -> Any:
 
 
 def _check_dataset(model: Any, dataset: Any, new: list[str]) -> None:
-    """Raise if a dataset does not fit a model, as far as its schema tells."""
+    """Raise if the schema of a dataset does not fit a model."""
     if not hasattr(dataset, "map_batches") or not hasattr(dataset, "schema"):
         msg = (
             "dataset must be a dataset of Ray, got "
             f"{type(dataset).__module__}.{type(dataset).__qualname__}. "
-            "ray.data.from_numpy(X) and ray.data.from_pandas(X) make one; rows in "
-            "memory are answered by the classifier's own predict."
+            "ray.data.from_numpy(X) and ray.data.from_pandas(X) make one; for rows in "
+            "memory, use the classifier's own predict."
         )
         raise InvalidArgumentError(msg)
     schema = dataset.schema()
-    if schema is None:  # without rows, nothing is known
+    if schema is None:  # without rows there is no schema
         return
     given = list(schema.names)
     _refuse_taken(given, new)
@@ -178,12 +178,12 @@ def _check_dataset(model: Any, dataset: Any, new: list[str]) -> None:
 
 
 def _refuse_taken(batch: Any, new: list[str]) -> None:
-    """Raise if new columns would replace others."""
+    """Raise if new columns would replace existing ones."""
     there = [name for name in new if name in batch]
     if there:
         msg = (
-            f"There is a column {there[0]!r} already. Drop it, or pass a prefix for "
-            "the names of the new columns."
+            f"There is already a column {there[0]!r}. Drop it, or pass a prefix for "
+            "the new columns."
         )
         raise InvalidArgumentError(msg)
 
@@ -203,7 +203,7 @@ def _rows_of(model: Any, batch: Any) -> Any:
     if not isinstance(batch, dict):
         return tables.rows_of_frame(model, batch[names])
     if not tables.needs_names(model):
-        # Of one type that holds all of them exactly.
+        # In one type that holds all of them exactly.
         return np.stack([np.asarray(batch[name]) for name in names], axis=1)
     import pandas as pd
 

@@ -1,10 +1,11 @@
-"""Uniform random samples of rows that lie in parts, drawn in one pass.
+"""Uniform random samples of partitioned rows, drawn in one pass.
 
 Every row gets a random number of 64 bits, and the rows with the smallest numbers are
-the sample: each set of so many rows is equally likely. The smallest of the smallest of
-each part are the smallest of all, so parts are looked at once, wherever they are, and
-put together in any order. The numbers depend on the seed and on the position of the
-part, so a part that is computed again gives the same rows.
+the sample, so every subset of that size is equally likely. Each partition keeps its
+smallest numbers, and the smallest of these are the smallest of all: partitions are read
+once, wherever they are, and merged in any order. The numbers depend on the seed and on
+the position of the partition, so a partition that is computed again gives the same
+rows.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import InvalidArgumentError
 
-# A part of the rows with the random number of each.
+# Rows of a partition with the random number of each.
 Drawn = tuple[NDArray[np.uint64], Any]
 
 
@@ -31,23 +32,23 @@ def check_sample_size(n_rows: Any) -> int:
 
 
 def seed_from(random_state: Any) -> int:
-    """Return a seed that can travel to workers, drawn from a random state."""
+    """Return a seed that can be sent to workers, drawn from a random state."""
     from sklearn.utils import check_random_state
 
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def draw_from_part(part: Any, number: int, seed: int, n_rows: int) -> Drawn:
-    """Return the rows of one part that may be in the sample.
+    """Return the rows of one partition that may be in the sample.
 
     Parameters
     ----------
     part : array or data frame of pandas
         Rows.
     number : int
-        Position of the part among all parts.
+        Position of the partition among all partitions.
     seed : int
-        The same for all parts.
+        The same for all partitions.
     n_rows : int
         Size of the sample.
     """
@@ -57,7 +58,7 @@ def draw_from_part(part: Any, number: int, seed: int, n_rows: int) -> Drawn:
 
 
 def merge_draws(draws: Sequence[Drawn], n_rows: int) -> Drawn:
-    """Return the rows of several parts that may be in the sample."""
+    """Return the rows of several partitions that may be in the sample."""
     keys = np.concatenate([keys for keys, _ in draws])
     return _smallest(keys, _stacked([rows for _, rows in draws]), n_rows)
 
@@ -65,16 +66,16 @@ def merge_draws(draws: Sequence[Drawn], n_rows: int) -> Drawn:
 def merged_in_steps(
     draws: list[Any], merge: Callable[[list[Any]], Any], fan_in: int = 8
 ) -> Any:
-    """Return what is left of parts when few at a time are put together.
+    """Merge partitions a few at a time, until one is left.
 
     Parameters
     ----------
     draws : list
-        Parts, or what stands for them until they are computed.
+        Partitions, or lazy stand-ins for them.
     merge : callable
-        Takes a list of parts.
+        Merges a list of partitions.
     fan_in : int, default=8
-        How many parts are put together at a time.
+        How many partitions are merged at a time.
     """
     while len(draws) > 1:
         draws = [
@@ -99,6 +100,6 @@ def _stacked(parts: list[Any]) -> Any:
     if hasattr(parts[0], "iloc"):
         import pandas as pd
 
-        # A part without rows may have lost its types.
+        # An empty partition may have lost its types.
         return pd.concat([part for part in parts if len(part)] or parts[:1])
     return np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""Answer the rows of a Spark data frame, in its Python workers, over Arrow.
+"""Predictions for Spark data frames, in the Python workers, over Arrow.
 
 The bytes of the model's file are broadcast, and each Python worker loads them once.
 Only the columns of the model leave the JVM.
@@ -23,8 +23,7 @@ from spinney.integrations import answering, tables
 from spinney.integrations.portable import PortableModel
 from spinney.integrations.sampling import check_sample_size, seed_from
 
-# Spark's names of the types that a model takes as numbers as they are, and of those
-# that become numbers by a cast.
+# Spark's types that a model takes as numbers, and those that need a cast.
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 CAST = ("boolean", "decimal")
 
@@ -32,21 +31,21 @@ CAST = ("boolean", "decimal")
 def predict(
     model: Any, df: Any, *, outputs: Sequence[str] | None = None, prefix: str = ""
 ) -> Any:
-    """Add columns with the answers to a Spark data frame.
+    """Add columns with the predictions to a Spark data frame.
 
     Parameters
     ----------
     model : fitted classifier of spinney, Forest, trained model, or path
-        What answers. The content of its file is broadcast.
+        The model to predict with. The content of its file is broadcast.
     df : pyspark.sql.DataFrame
-        Rows. Columns are taken by name if the model knows names, and must otherwise be
-        the columns of the model, in its order.
+        Rows. Columns are selected by name if the model has feature names, and must
+        otherwise be the columns of the model, in its order.
     outputs : sequence of str, default=None
         Which columns to add: ``"label"``; ``"n_evaluated"``, the number of trees
         evaluated; ``"probability"``, an array of the probabilities of all classes,
-        which takes a second evaluation. None for all that the model has.
+        which takes a second evaluation. None for all that the model supports.
     prefix : str, default=""
-        What the names of the new columns begin with.
+        Prefix of the names of the new columns.
 
     Returns
     -------
@@ -56,7 +55,7 @@ def predict(
     Raises
     ------
     InvalidArgumentError
-        If columns are missing, hold texts where the model takes numbers, or would be
+        If columns are missing, hold strings where the model takes numbers, or would be
         overwritten.
     ImportError
         If PySpark is not installed.
@@ -70,8 +69,8 @@ def predict(
     there = sorted({prefix + name for name in names} & set(df.columns))
     if there:
         msg = (
-            f"There is a column {there[0]!r} already. Drop it, or pass a prefix for "
-            "the names of the new columns."
+            f"There is already a column {there[0]!r}. Drop it, or pass a prefix for "
+            "the new columns."
         )
         raise InvalidArgumentError(msg)
     answer = _udf(portable, names, df.sparkSession)
@@ -83,7 +82,7 @@ def predict(
 
 
 def predict_udf(model: Any, *, outputs: Sequence[str] | None = None) -> Any:
-    """Return a function of columns for Spark, also to be registered for SQL.
+    """Return a user-defined function for Spark, which can also be registered for SQL.
 
     Parameters
     ----------
@@ -94,8 +93,8 @@ def predict_udf(model: Any, *, outputs: Sequence[str] | None = None) -> Any:
     -------
     udf : pandas user-defined function of Spark
         Takes the columns of the model, in its order, or one struct that has them by
-        name. Returns a struct with the `outputs`. It cannot see the types of columns
-        before the job runs; `predict` can.
+        name. Returns a struct with the `outputs`. Unlike `predict`, it cannot check
+        column types before the job runs.
 
     Raises
     ------
@@ -110,7 +109,7 @@ def predict_udf(model: Any, *, outputs: Sequence[str] | None = None) -> Any:
     session = SparkSession.getActiveSession()
     if session is None:
         msg = (
-            "There is no active Spark session to broadcast the model with. Make one "
+            "There is no active Spark session to broadcast the model with. Create one "
             "first: pyspark.sql.SparkSession.builder.getOrCreate()"
         )
         raise InvalidArgumentError(msg)
@@ -121,7 +120,8 @@ def predict_udf(model: Any, *, outputs: Sequence[str] | None = None) -> Any:
 def sample(df: Any, n_rows: int, *, random_state: Any = None) -> Any:
     """Draw rows uniformly at random, without replacement, in one pass.
 
-    `spinney.accelerate` does this with rows of Spark; call it to state the size.
+    `spinney.accelerate` does this if given Spark rows; call it yourself to choose the
+    size.
 
     Parameters
     ----------
@@ -151,20 +151,20 @@ def sample(df: Any, n_rows: int, *, random_state: Any = None) -> Any:
 def count_disagreements(classifier: Any, df: Any) -> NDArray[np.int64]:
     """Count on the workers how often a classifier differs from its model.
 
-    `spinney.certify` does this with rows of Spark.
+    `spinney.certify` does this if given Spark rows.
 
     Parameters
     ----------
     classifier : fitted classifier of spinney, or path
-        It and the trained model itself answer all rows.
+        The classifier and the trained model are both evaluated on all rows.
     df : pyspark.sql.DataFrame
         Rows.
 
     Returns
     -------
     counts : ndarray of shape (n_classes, 2), dtype=int64
-        For each class the rows that the model gives it, and those among them that the
-        classifier answers otherwise.
+        For each class the number of rows that the model assigns to it, and how many of
+        these the classifier assigns to another.
     """
     import_spark()
     portable = tables.portable_for(classifier)
@@ -179,7 +179,7 @@ def count_disagreements(classifier: Any, df: Any) -> NDArray[np.int64]:
         _counting(held, names), "class int, n_rows bigint, n_disagreements bigint"
     )
     counts = np.zeros((len(portable.model.classes_), 2), dtype=np.int64)
-    # Some numbers for each partition and class: few enough to add them up here.
+    # A few numbers per partition and class: they are added up here.
     for index, n_rows, n_disagreements in per_part.collect():
         counts[index] += n_rows, n_disagreements
     return counts
@@ -189,7 +189,7 @@ def count_disagreements(classifier: Any, df: Any) -> NDArray[np.int64]:
 
 
 def _udf(portable: PortableModel, names: tuple[str, ...], session: Any) -> Any:
-    """Return the user-defined function that answers with a model."""
+    """Return the user-defined function that predicts with a model."""
     import pandas as pd
     from pyspark.sql.functions import pandas_udf
 
@@ -198,7 +198,7 @@ def _udf(portable: PortableModel, names: tuple[str, ...], session: Any) -> Any:
     def answer(*columns: Any) -> Any:
         return _answers(held.value, columns, names)
 
-    # Spark reads from these that batches come in and go out.
+    # Spark infers from these annotations that batches come in and go out.
     answer.__annotations__ = {"columns": pd.Series, "return": pd.DataFrame}
     kinds = {
         "label": _label_type(portable.model),
@@ -211,7 +211,7 @@ def _udf(portable: PortableModel, names: tuple[str, ...], session: Any) -> Any:
 def _answers(
     portable: PortableModel, columns: tuple[Any, ...], names: tuple[str, ...]
 ) -> Any:
-    """Return the answers to a batch as a data frame."""
+    """Return the predictions for a batch as a data frame."""
     import pandas as pd
 
     model = portable.model
@@ -224,7 +224,7 @@ def _answers(
         wanted = answering.feature_names(model) or list(map(str, range(len(columns))))
         if len(wanted) != len(columns):
             msg = (
-                f"The function was called with {len(columns)} columns, and the model "
+                f"The function was called with {len(columns)} columns, but the model "
                 f"takes {len(wanted)}: pass them in the order of the model, or as one "
                 "struct that has them by name."
             )
@@ -240,7 +240,7 @@ def _answers(
 
 
 def _counting(held: Any, names: list[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Return what counts disagreements in the batches of a partition."""
+    """Return a function that counts disagreements in the batches of a partition."""
 
     def count(frames: Iterator[Any]) -> Iterator[Any]:
         import pandas as pd
@@ -263,16 +263,16 @@ def _counting(held: Any, names: list[str]) -> Callable[[Iterator[Any]], Iterator
 
 
 class _Held:
-    """Stands for a broadcast variable where there are none."""
+    """Replaces a broadcast variable where there are none."""
 
     def __init__(self, value: PortableModel) -> None:
         self.value = value
 
 
 def _broadcast(portable: PortableModel, session: Any) -> Any:
-    """Return what brings a model to the workers."""
+    """Return the object that carries a model to the workers."""
     if type(session).__module__.startswith("pyspark.sql.connect"):
-        return _Held(portable)  # it travels with the function
+        return _Held(portable)  # it is pickled with the function
     return session.sparkContext.broadcast(portable)
 
 
@@ -301,9 +301,8 @@ def _check_frame(df: Any) -> None:
     if not (is_spark and hasattr(df, "schema") and hasattr(df, "sparkSession")):
         msg = (
             "df must be a data frame of Spark, got "
-            f"{type(df).__module__}.{type(df).__qualname__}. "
-            "spark.createDataFrame(df) makes one; rows in memory are answered by the "
-            "classifier's own predict."
+            f"{type(df).__module__}.{type(df).__qualname__}. spark.createDataFrame(df) "
+            "makes one; for rows in memory, use the classifier's own predict."
         )
         raise InvalidArgumentError(msg)
 
@@ -334,15 +333,15 @@ def _quoted(name: str) -> str:
 
 
 def _label_type(model: Any) -> str:
-    """Return Spark's name of the type of a model's answers."""
+    """Return Spark's name for the type of a model's predictions."""
     kind = answering.label_type(model)
     if kind.kind == "O" and all(isinstance(label, str) for label in model.classes_):
         return "string"
     types = {"b": "boolean", "i": "bigint", "u": "bigint", "f": "double", "U": "string"}
     if kind.kind not in types:
         msg = (
-            f"Spark has no column for labels of type {kind}. Train the model with "
-            "numbers or texts as labels."
+            f"Spark has no column type for labels of type {kind}. Train the model with "
+            "numbers or strings as labels."
         )
         raise InvalidArgumentError(msg)
     return types[kind.kind]

@@ -1,7 +1,7 @@
-"""Batches of columns: what an engine hands over, and what it gets back.
+"""Batches of named columns, as engines pass and take them.
 
-Spark and Ray know rows as named columns. A model that knows names is given a data
-frame; one that does not is given the numbers alone, in the order of the columns.
+Spark and Ray pass rows as named columns. A model with feature names is given a data
+frame; one without is given the numbers alone, in the order of the columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spinney.errors import InvalidArgumentError
 from spinney.integrations import answering
 from spinney.integrations.portable import PortableModel, forest_of
 
-# What can be known about a row, in the order of the columns that hold it.
+# Possible outputs, in the order of their columns.
 OUTPUTS = ("label", "n_evaluated", "probability")
 METHODS = dict(
     zip(OUTPUTS, ("predict", "predict_counted", "predict_proba"), strict=True)
@@ -24,14 +24,14 @@ METHODS = dict(
 
 
 def chosen_outputs(model: Any, outputs: Sequence[str] | None) -> tuple[str, ...]:
-    """Return which columns a job adds, or raise if the model cannot fill one.
+    """Return which columns a job adds, or raise if the model does not support one.
 
     Parameters
     ----------
     model : Forest or classifier
-        What will answer.
+        The model to predict with.
     outputs : sequence of str or None
-        Some of `OUTPUTS`; None for all that the model has.
+        Some of `OUTPUTS`; None for all that the model supports.
     """
     if outputs is None:
         return tuple(name for name in OUTPUTS if _has(model, name))
@@ -54,7 +54,7 @@ def _has(model: Any, output: str) -> bool:
 
 
 def needs_names(model: Any) -> bool:
-    """Whether a model has to be given a data frame, and not the numbers alone."""
+    """Whether a model needs a data frame, not the numbers alone."""
     return (
         hasattr(model, "feature_names_in_")
         or bool(getattr(model, "has_preprocessing", False))
@@ -68,7 +68,7 @@ def rows_of_frame(model: Any, frame: Any) -> Any:
     Parameters
     ----------
     model : Forest or classifier
-        What will answer.
+        The model to predict with.
     frame : data frame of pandas
         The columns of the model, in its order.
     """
@@ -82,12 +82,12 @@ def rows_of_frame(model: Any, frame: Any) -> Any:
 def answers(
     portable: PortableModel, X: Any, outputs: Sequence[str]
 ) -> dict[str, NDArray[Any]]:
-    """Return the columns that a job adds to a part of the rows.
+    """Return the columns that a job adds to a partition.
 
     Parameters
     ----------
     portable : PortableModel
-        What answers.
+        The model to predict with.
     X : array or data frame
         Rows, as the model takes them.
     outputs : sequence of str
@@ -104,5 +104,5 @@ def answers(
 
 
 def portable_for(model: Any) -> PortableModel:
-    """Return a model whose content travels, to workers that may share no disk."""
+    """Return a model that is sent by content, for workers that may share no disk."""
     return PortableModel(model, with_content=True)

@@ -56,7 +56,7 @@ def write_together(files: Mapping[str, Iterable[bytes | memoryview]]) -> None:
             folder = os.path.dirname(targets[path])
             if not os.path.isdir(folder):
                 msg = (
-                    f"There is no directory {folder!r} to save {path!r} in. Make it "
+                    f"There is no directory {folder!r} to save {path!r} in. Create it "
                     "first."
                 )
                 raise FileNotFoundError(msg)

@@ -108,7 +108,7 @@ def _derived(kind: str, forest: Forest, own: Settings, arrays: Arrays) -> Derive
             take_setting(own, "threshold", float),
             take_setting(own, "as_booster", bool),
         )
-    msg = f"{kind!r:.40} is no kind of combined model known here"
+    msg = f"{kind!r:.40} is not a known kind of combined model"
     raise FormatError(msg)
 
 

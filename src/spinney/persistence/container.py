@@ -104,7 +104,7 @@ def encode(contents: Contents) -> list[bytes | memoryview]:
     if len(header) - 8 > MAX_HEADER:
         msg = (
             f"The settings take {len(header) - 8:,} bytes in the file, and the limit "
-            f"is {MAX_HEADER:,}. Shorten the longest text among them."
+            f"is {MAX_HEADER:,}. Shorten the longest string among them."
         )
         raise ValueError(msg)
     metadata["checksum"] = _checksum(header, body)
@@ -186,7 +186,7 @@ def decode(data: Bytes, name: str) -> Contents:
         )
         raise FormatError(msg)
     if not all(isinstance(entry, str) for entry in metadata.values()):
-        msg = f"{name} is not valid: its metadata must be texts."
+        msg = f"{name} is not valid: its metadata must be strings."
         raise FormatError(msg)
     if metadata["checksum"] != _checksum(header, [rest.data]):
         msg = (
@@ -317,7 +317,7 @@ def parse_json(text: str) -> Any:
     Raises
     ------
     FormatError
-        For what is no JSON, names that come twice, NaN and infinite numbers, integers
+        For invalid JSON, names that occur twice, NaN and infinite numbers, integers
         beyond 64 bits, and brackets nested so deeply that parsing could exhaust the
         stack.
     """
@@ -349,7 +349,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(constant: str) -> None:
-    msg = f"{constant} is no JSON number"
+    msg = f"{constant} is not a JSON number"
     raise FormatError(msg)
 
 

@@ -64,7 +64,9 @@ def take_setting(settings: Settings, name: str, kind: type) -> Any:
         msg = f"{name} must be of type {kind.__name__}, got {reprlib.repr(value)}"
         raise FormatError(msg)
     if isinstance(value, str) and not _is_unicode(value):
-        msg = f"{name} must be a text of Unicode characters, got {reprlib.repr(value)}"
+        msg = (
+            f"{name} must be a string of Unicode characters, got {reprlib.repr(value)}"
+        )
         raise FormatError(msg)
     return value
 
@@ -98,7 +100,7 @@ def refuse_leftovers(settings: Settings, arrays: Arrays) -> None:
 def forest_to_parts(forest: Forest) -> tuple[Settings, Arrays]:
     """Return the settings and arrays that `forest_from_parts` makes a forest from."""
     if not isinstance(forest.source, str) or not _is_unicode(forest.source):
-        msg = f"source must be a text of Unicode characters, got {forest.source!r}."
+        msg = f"source must be a string of Unicode characters, got {forest.source!r}."
         raise TypeError(msg)
     settings: Settings = {name: getattr(forest, name) for name in _CHOICES}
     settings |= {
@@ -269,16 +271,16 @@ def labels_to_arrays(name: str, labels: NDArray[Any]) -> Arrays:
         codes = codes.reshape(len(labels), width)
         if width > LONGEST_LABEL or not _are_unicode(codes):
             msg = (
-                f"{name} must be texts of at most {LONGEST_LABEL:,} Unicode characters "
-                "to be saved."
+                f"{name} must be strings of at most {LONGEST_LABEL:,} Unicode "
+                "characters to be saved."
             )
             raise ValueError(msg)
         return {f"{name}_text": codes}
     if labels.dtype.newbyteorder("<") not in CODES:
         msg = (
-            f"{name} must be integers, floats, booleans or texts to be saved, got an "
-            f"array of dtype {labels.dtype}. Convert the labels, and map the answers "
-            "back after loading."
+            f"{name} must be integers, floats, booleans or strings to be saved, got an "
+            f"array of dtype {labels.dtype}. Convert the labels, and map the "
+            "predictions back after loading."
         )
         raise TypeError(msg)
     return {name: labels}
@@ -290,7 +292,7 @@ def labels_from_arrays(name: str, arrays: Arrays) -> NDArray[Any] | None:
         codes = take_array(arrays, f"{name}_text", np.uint32, 2)
         width = codes.shape[1]
         if not 1 <= width <= LONGEST_LABEL or not _are_unicode(codes):
-            msg = f"{name} must be texts of 1 to {LONGEST_LABEL:,} Unicode characters"
+            msg = f"{name} must be strings of 1 to {LONGEST_LABEL:,} Unicode characters"
             raise FormatError(msg)
         # A copy in the byte order of this machine, which `view` then reads as texts.
         return codes.astype(np.uint32).view(f"=U{width}").reshape(-1)
@@ -305,7 +307,7 @@ def _texts_among_objects(name: str, labels: NDArray[Any]) -> NDArray[np.str_]:
     for label in labels.ravel():
         if not isinstance(label, str):
             msg = (
-                f"{name} must be all integers, all floats, all booleans or all texts "
+                f"{name} must be all integers, all floats, all booleans or all strings "
                 f"to be saved, got the Python object {reprlib.repr(label)} of type "
                 f"{type(label).__name__}. Convert the labels to one of these types."
             )
@@ -340,7 +342,7 @@ def texts_to_arrays(name: str, texts: tuple[str, ...]) -> Arrays:
     try:
         encoded = [text.encode("utf-8") for text in texts]
     except UnicodeEncodeError as error:
-        msg = f"{name} must be texts of Unicode characters to be saved: {error}."
+        msg = f"{name} must be strings of Unicode characters to be saved: {error}."
         raise ValueError(msg) from error
     ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
     return {

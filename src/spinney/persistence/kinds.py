@@ -78,7 +78,7 @@ def put_together(kind: str, settings: Settings, arrays: Arrays) -> Any:
         Its parts; what belongs to it is taken out.
     """
     if kind not in KINDS:
-        msg = f"{kind!r:.40} is no kind of object known here"
+        msg = f"{kind!r:.40} is not a known kind of object"
         raise FormatError(msg)
     if kind == "forest":
         return forest_from_parts(settings, arrays)

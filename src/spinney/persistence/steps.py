@@ -7,7 +7,7 @@ A step is stored as the name of its class, one of those in `CLASSES`, and what f
 has left on it: numbers, texts, arrays, lists of these, and other steps. Nothing else is
 stored and nothing else is made: loading runs no code but that of these classes. The
 loaded step *is* one of scikit-learn, so it transforms rows to the same last bit. What
-is not known here is refused, or carried by skops on request (see `carried`).
+is not known is refused, or carried by skops on request (see `carried`).
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def steps_to_arrays(name: str, steps: Any) -> Arrays:
     Raises
     ------
     TypeError
-        If it, or something inside it, is of a kind that is not known here.
+        If it, or something inside it, is of an unknown kind.
     """
     from sklearn import __version__
 
@@ -136,7 +136,7 @@ def steps_to_arrays(name: str, steps: Any) -> Arrays:
     try:
         content = text.encode("utf-8")
     except UnicodeEncodeError as error:
-        msg = f"The steps before the model hold a text that is not Unicode: {error}."
+        msg = f"The steps before the model hold a string that is not Unicode: {error}."
         raise ValueError(msg) from error
     return {f"{name}_json": np.frombuffer(content, dtype=np.uint8)} | writer.arrays
 
@@ -168,7 +168,7 @@ def steps_from_arrays(name: str, arrays: Arrays, method: str = "transform") -> A
     own = {key: arrays.pop(key) for key in list(arrays) if key.startswith(f"{name}_")}
     content = own.pop(f"{name}_json", None)
     if content is None or content.dtype != np.uint8 or content.ndim != 1:
-        msg = f"the array {name + '_json'!r} is missing, or no text"
+        msg = f"the array {name + '_json'!r} is missing, or not a string"
         raise FormatError(msg)
     try:
         document = json.loads(content.tobytes().decode("utf-8"))
@@ -183,7 +183,7 @@ def steps_from_arrays(name: str, arrays: Arrays, method: str = "transform") -> A
         msg = (
             f"The steps before the model were saved with scikit-learn {written!r}, and "
             f"this is {__version__}, in which they may mean something else. Compare "
-            "some answers, or save them again with this version."
+            "some predictions, or save them again with this version."
         )
         warnings.warn(msg, SpinneyWarning, stacklevel=2)
     reader = _Reader(name, own)
@@ -280,7 +280,7 @@ class _Writer:
         return {"type": f"dtype {name}" if isinstance(value, np.dtype) else name}
 
     def _unknown(self, value: Any) -> Any:
-        """Let skops carry a value, if that was asked for; return its number."""
+        """Let skops carry a value, if that was requested; return its number."""
         if not is_carrying():
             raise _refuse(value)
         number = self._n_carried
@@ -330,7 +330,7 @@ class _Reader:
         [(kind, content)] = value.items()
         make = getattr(self, f"_make_{kind}", None)
         if make is None:
-            msg = f"{reprlib.repr(kind)} is no kind of part known here"
+            msg = f"{reprlib.repr(kind)} is not a known kind of part"
             raise FormatError(msg)
         try:
             return make(content, depth + 1)
@@ -391,7 +391,7 @@ class _Reader:
         if kind == "object":
             return array
         if not (isinstance(kind, str) and kind[:1] == "U" and kind[1:].isdigit()):
-            msg = f"{kind!r:.40} is no type of texts"
+            msg = f"{kind!r:.40} is not a string type"
             raise FormatError(msg)
         return array.astype(np.str_)
 
@@ -402,7 +402,7 @@ class _Reader:
 
     def _make_function(self, content: Any, depth: int) -> Any:
         if content not in FUNCTIONS:
-            msg = f"{reprlib.repr(content)} is no function known here"
+            msg = f"{reprlib.repr(content)} is not a known function"
             raise FormatError(msg)
         return getattr(np, content)
 
@@ -434,7 +434,7 @@ class _Reader:
     def _make_step(self, content: Any, depth: int) -> Any:
         name, state = content
         if name not in MODULE_OF or not isinstance(state, dict):
-            msg = f"{reprlib.repr(name)} is no kind of step known here"
+            msg = f"{reprlib.repr(name)} is not a known kind of step"
             raise FormatError(msg)
         cls = getattr(import_module(MODULE_OF[name]), name)
         step = cls.__new__(cls)
@@ -460,5 +460,5 @@ def _dtype(name: Any) -> np.dtype:
         texts = TEXT_TYPE.fullmatch(name)
         if texts is not None:
             return np.dtype(f"U{int(texts.group(1)) // 32}")
-    msg = f"{reprlib.repr(name)} is no type known here"
+    msg = f"{reprlib.repr(name)} is not a known type"
     raise FormatError(msg)

@@ -44,9 +44,9 @@ def save(
         one stay as they are. It keeps its permissions. A symbolic link stays a link.
     unknown_steps : {"refuse", "skops"}, default="refuse"
         What to do with steps of a pipeline, or functions and other values inside them,
-        that are of no kind known here. ``"skops"`` stores them in the file in skops'
-        format (this takes the extra ``skops``); `load` then needs `trusted`, a list of
-        their types. Each is loaded once to see that it can be.
+        of unknown kinds. ``"skops"`` stores them in the file in skops' format (this
+        takes the extra ``skops``); `load` then needs `trusted`, a list of their types.
+        Each is loaded once to see that it can be.
 
     Raises
     ------

@@ -25,22 +25,22 @@ from spinney.pruning.feature_cost_classifier import FeatureCostClassifier
 class BudgetedForestClassifier(FeatureCostClassifier):
     """Random forest that keeps the mean cost of the features it uses within a budget.
 
-    Each tree is grown on a bootstrap sample. At a node the feature and threshold are
-    chosen that separate most pairs of rows of different classes per unit of cost, in
-    the worse of the two children. Trees are added until the features they use,
-    those of all trees together, cost more than the budget on average over held-out
-    rows. A feature that several trees use is paid for once per row.
+    Each tree is grown on a bootstrap sample. Each node takes the feature and threshold
+    that separate the most pairs of rows of different classes per unit of cost, in the
+    worse of the two children. Trees are added until the features they use, those of all
+    trees together, cost more than the budget on average over held-out rows. A feature
+    that several trees use is paid for once per row.
 
     Parameters
     ----------
     feature_costs : array-like of shape (n_features,) or mapping, default=None
-        Cost of each feature, not negative. A mapping goes from names of columns (or
-        their numbers) to costs; what it does not name costs 1. By default every
-        feature costs 1. Free features are always tried first.
+        Cost of each feature, not negative. A mapping has column names or numbers as
+        keys; columns that it leaves out cost 1. By default every feature costs 1. Free
+        features are always tried first.
     budget : float, default=None
-        Largest mean cost of the features of a row, over the quarter of the rows that
-        `fit` then holds out to measure it. By default there is no limit, and all rows
-        are trained on.
+        Largest mean feature cost per row, measured on a quarter of the rows, which
+        `fit` holds out for this. By default there is no limit, and all rows are used
+        for training.
     impurity_threshold : int, default=0
         Two classes are worth separating at a node if both have more rows there than
         this, and more than twice as many if they are equally frequent. With 0 the
@@ -67,7 +67,7 @@ class BudgetedForestClassifier(FeatureCostClassifier):
         The same, as `feature_cost` and `predict_lazily` count it.
     mean_costs_ : ndarray of shape (n_measured,)
         With a budget: mean cost over the held-out rows with one tree, with two, and so
-        on, up to the first that was too much, if any. Empty without a budget.
+        on, up to the first above the budget, if any. Empty without a budget.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -82,16 +82,18 @@ class BudgetedForestClassifier(FeatureCostClassifier):
     This is BudgetRF [1]_. The impurity of a node with ``n_c`` rows of class ``c`` is
     the sum over pairs of classes of ``max(0, max(0, n_c - a) * max(0, n_d - a) - a²)``
     with ``a`` for `impurity_threshold`; a node without impurity is a leaf, and so is
-    one where no threshold lowers it in both children. A cut is as good as the fall of
-    the impurity to the worse child over the cost of the feature. As in the original the
-    cost counts in full at every node, even where the feature has been paid for further
-    up, or by another tree: pruning is what takes the sharing into account.
+    one where no threshold lowers it in both children. A split is scored by the decrease
+    in impurity from the node to its worse child, divided by the cost of the feature. As
+    in the original the cost counts in full at every node, even where the feature has
+    already been paid for, further up or by another tree. `FeatureCostPruner` takes the
+    sharing into account.
 
     If even the first tree is above the budget, the forest is a single leaf, which uses
-    no feature and predicts the most frequent class, and there is a warning.
+    no feature and predicts the most frequent class, and `fit` warns.
 
-    Missing and infinite values are refused. The budget is kept on the held-out rows;
-    on others of the same kind it is kept nearly, on rows of another kind perhaps not.
+    Missing and infinite values are refused. The budget holds on the held-out rows. On
+    other rows of the same distribution the mean cost is close to it; under drift it may
+    be higher.
 
     References
     ----------
@@ -179,8 +181,8 @@ class BudgetedForestClassifier(FeatureCostClassifier):
         if not trees:
             msg = (
                 f"A single tree costs {self.mean_costs_[0]:.4g} per row, more than the "
-                f"budget of {budget:.4g}, so the forest buys nothing and predicts the "
-                "most frequent class. Raise the budget, or impurity_threshold for "
+                f"budget of {budget:.4g}, so the forest uses no feature and predicts "
+                "the most frequent class. Raise the budget, or impurity_threshold for "
                 "smaller trees."
             )
             warnings.warn(msg, SpinneyWarning, stacklevel=2)

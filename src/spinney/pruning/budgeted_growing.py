@@ -33,7 +33,7 @@ class Tree(NamedTuple):
 
 
 def single_leaf(counts: NDArray[np.int64]) -> Tree:
-    """Return a tree that uses no feature, for rows of these numbers by class."""
+    """Return a tree without splits, from the number of rows of each class."""
     nothing = np.full(1, LEAF, dtype=np.int32)
     return Tree(nothing, np.zeros(1), nothing, nothing, counts.reshape(1, -1))
 
@@ -51,7 +51,7 @@ def grow_trees(
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features), dtype=float32
-        Training rows, all numbers finite.
+        Training rows, all values finite.
     codes : ndarray of shape (n_rows,)
         Class indices.
     costs : ndarray of shape (n_features,)
@@ -111,7 +111,7 @@ def take_within_budget(
     Returns
     -------
     taken : list of Tree
-        All trees before the first that is too much.
+        All trees before the first that exceeds the budget.
     mean_costs : ndarray of shape (n_measured,)
         Mean cost with one tree, with two, and so on, up to the first above the budget.
     """

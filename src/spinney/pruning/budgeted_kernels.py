@@ -27,7 +27,7 @@ Flags = NDArray[np.bool_]
 
 @kernel
 def _pairs_of_class(counts: Counts, label: int, count: int, threshold: int) -> int:
-    """Return what the pairs with one class add, if that class had `count` rows."""
+    """Return the impurity of all pairs with one class, if it had `count` rows."""
     above = count - threshold
     if above <= 0:
         return 0
@@ -74,9 +74,9 @@ def _best_threshold(
     """Return the least impurity of the worse child, and where to cut for it.
 
     `rows[start:end]` are in the order of `values`. `left` must be zero and `right` the
-    counts of all rows; both are overwritten. What is returned second is where the right
-    child begins in `rows`, or -1 if no cut is below `limit`. The first of equally good
-    cuts is taken.
+    counts of all rows; both are overwritten. The second value is where the right child
+    begins in `rows`, or -1 if no cut is below `limit`. The first of equally good cuts
+    is taken.
     """
     n_left = 0
     n_right = 0
@@ -123,7 +123,7 @@ def _best_threshold(
 def _part(
     rows: Indices, start: int, end: int, goes_left: Flags, spare: Indices
 ) -> None:
-    """Move the rows that go left before the others, both in the order they have."""
+    """Move the rows that go left to the front, keeping the order on both sides."""
     n_left = start
     n_right = 0
     for i in range(start, end):
@@ -174,7 +174,7 @@ def grow_tree(
     Parameters
     ----------
     columns : ndarray of shape (n_features, n_rows), dtype=float32
-        The training rows, turned on their side.
+        The training rows, transposed.
     sorted_rows : ndarray of shape (n_features, n_rows), dtype=int32
         For every feature the rows in the order of its values.
     labels : ndarray of shape (n_rows,), dtype=int32

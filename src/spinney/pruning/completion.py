@@ -1,4 +1,4 @@
-"""The best forest within a budget that no trade-off reaches.
+"""The best forest within a budget that falls between two trade-offs.
 
 The supported solutions are the corners of a hull, and a budget usually falls between
 two of them. A small problem is then solved exactly, as an integer programme. A large

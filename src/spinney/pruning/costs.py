@@ -17,7 +17,7 @@ from spinney.errors import InvalidArgumentError
 # Whole numbers stand for costs and weights. Those that are decimal numbers or simple
 # fractions are exact; others are rounded to this share of the largest.
 RESOLUTION = 2**16
-# A common denominator beyond this is no simple fraction.
+# Fractions with a larger common denominator do not count as simple.
 MAX_DENOMINATOR = 10**6
 
 
@@ -73,7 +73,7 @@ def is_amount(value: Any, infinite: bool = False) -> bool:
     value : object
         What was passed.
     infinite : bool, default=False
-        Whether infinity will do.
+        Whether infinity is accepted.
     """
     if not isinstance(value, Real) or isinstance(value, bool):
         return False
@@ -139,14 +139,14 @@ def purchases_for(
         Names of the columns, if they have any.
     feature_costs : None, array-like of shape (n_columns,) or mapping
         Costs by column; a mapping has names (or numbers) of columns, or names of
-        groups, as keys, and what it does not name costs 1.
+        groups, as keys, and columns that it leaves out cost 1.
     feature_groups : None or mapping
         From the name of a group to the columns that are bought together.
     """
     names = () if names is None else names
     index_of = {name: index for index, name in enumerate(names)}
     if len(index_of) != len(names):
-        index_of = {}  # names that occur twice name nothing
+        index_of = {}  # a name that occurs twice identifies no column
     item_of_column = np.arange(n_columns, dtype=np.int64)
     group_of: dict[int, Any] = {}
     first_of: dict[Any, int] = {}
@@ -235,8 +235,8 @@ def _column(key: Any, index_of: dict[str, int], n_columns: int, where: str) -> i
         hint = f"The columns are {known}{more}."
     else:
         hint = (
-            "The model knows no names of columns. Use their numbers, or train it on "
-            "a data frame."
+            "The model has no column names. Use column numbers, or train it on a data "
+            "frame."
         )
     msg = f"{where}column {key!r}: there is no such column. {hint}"
     raise InvalidArgumentError(msg)
@@ -262,9 +262,9 @@ def _cost(cost: Any, what: str) -> float:
     """Return one cost as a float, or say what is wrong with it."""
     if not is_amount(cost):
         msg = (
-            "feature_costs must not be negative, NaN or infinite, got "
-            f"{cost!r} for {what}. Leave a column that must not be bought out of "
-            "the model; 0 is for those that are there anyway."
+            f"feature_costs must not be negative, NaN or infinite, got {cost!r} for "
+            f"{what}. Train without a column that must not be bought; 0 is for columns "
+            "that are available anyway."
         )
         raise InvalidArgumentError(msg)
     return float(cost)

@@ -24,8 +24,8 @@ from spinney.pruning.kernels import best_closure
 from spinney.pruning.linear import best_level
 from spinney.pruning.problem import Splits
 
-# Shares of the prices that come from the best ones so far: prices that jump to and fro
-# make many useless columns.
+# Weight of the best prices so far in the next ones: prices that oscillate give many
+# useless columns.
 STEADINESS = 0.5
 MAX_ROUNDS = 2_000
 
@@ -62,7 +62,7 @@ class _Columns:
     known: set[tuple[int, bytes]] = field(default_factory=set)
 
     def add(self, tree: int, kept: NDArray[np.int64], value: float) -> bool:
-        """Add a column unless it is there already; tell whether it is new."""
+        """Add a column unless it exists already; return whether it is new."""
         key = (tree, kept.tobytes())
         if key in self.known:
             return False
@@ -86,8 +86,8 @@ def solve_dantzig_wolfe(
         Number of jobs of joblib, for the trees; they run with the backend that is
         set by ``joblib.parallel_config``.
     gap : float, default=1e-9
-        Stop when the value is proven to be this close to the optimum, relative to
-        the gain of all splits. There is a warning if that is not reached.
+        Stop when the value is proven to be this close to the optimum, relative to the
+        gain of all splits. Warns if that is not reached.
     """
     found = decompose(splits, ratio, n_jobs=n_jobs, gap=gap)
     if found.bound - found.value > gap * _scale(splits):
@@ -103,14 +103,14 @@ def solve_dantzig_wolfe(
 def decompose(
     splits: Splits, ratio: Fraction, *, n_jobs: int | None, gap: float
 ) -> Outcome:
-    """Do the work of `solve_dantzig_wolfe`, and tell how far it came."""
+    """Run the decomposition, and return its solution with the bound it reached."""
     if splits.n_splits == 0:
         return Outcome(np.zeros(0, dtype=np.bool_), 0.0, 0.0, 0)
     blocks = _blocks(splits.parent)
     own = splits.gain - np.float64(ratio) * splits.price
     group = np.repeat(np.arange(splits.n_groups), np.diff(splits.group_offsets))
     group_value = np.float64(ratio) * splits.group_price
-    # To begin with, all who need something pay the same share of it.
+    # Initially, all splits that need a group pay the same share of it.
     prices = steady = (group_value / np.diff(splits.group_offsets))[group]
     scale = _scale(splits)
     best = np.zeros(splits.n_splits, dtype=np.bool_)
@@ -203,7 +203,7 @@ def _solve_master(
         ),
         (splits.n_splits, n_columns),
     )
-    # Needs of splits that no column keeps bind nobody.
+    # Needs of splits that no column keeps constrain nothing.
     binding = np.flatnonzero(np.diff(member.indptr)[splits.group_splits])
     needs = hstack(
         [

@@ -1,4 +1,4 @@
-"""What classifiers share whose features cost something."""
+"""Base class of classifiers whose features have a cost."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class FeatureCostClassifier(ReportMixin, ClassifierMixin, BaseEstimator, ABC):
     purchases_: Purchases
     n_jobs: int | None
 
-    # Whether rows with NaN or infinite values are refused: a forest that was trained
-    # without them has no good answer.
+    # Whether rows with NaN or infinite values are refused: a forest trained without
+    # them has no sensible prediction for them.
     _finite_only = False
 
     @abstractmethod
     def _rows(self, X: Any) -> NDArray[np.floating]:
-        """Return rows as `forest_` takes them, or say what is wrong with them."""
+        """Return rows converted for `forest_`, or raise."""
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the class of each row with `forest_`.
@@ -46,7 +46,7 @@ class FeatureCostClassifier(ReportMixin, ClassifierMixin, BaseEstimator, ABC):
         labels : ndarray of shape (n_rows,)
             Class labels; the first of them if several are equally likely.
         """
-        rows = self._rows(X)  # first of all: it says so if there is no forest yet
+        rows = self._rows(X)  # first, because it raises if the classifier is not fitted
         return self.forest_.answers(self.forest_.engine.raw(rows, self.n_jobs))
 
     def predict_proba(self, X: Any) -> NDArray[np.floating]:
@@ -93,7 +93,7 @@ class FeatureCostClassifier(ReportMixin, ClassifierMixin, BaseEstimator, ABC):
         return used
 
     def feature_cost(self, X: Any) -> NDArray[np.float64]:
-        """Return what each row has to pay for the features that it needs.
+        """Return the cost of the features that each row needs.
 
         Parameters
         ----------

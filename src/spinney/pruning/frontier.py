@@ -1,4 +1,4 @@
-"""The frontier as a table that people can read."""
+"""The frontier as a readable table."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Frontier:
     Parameters
     ----------
     trade_off : ndarray of shape (n_points,)
-        The smallest trade-off (error given for a unit of cost) at which the forest is
-        the best one; it stays so up to the trade-off of the next point.
+        The smallest trade-off (error per unit of cost) at which this forest is optimal;
+        it stays optimal up to the trade-off of the next point.
     cost : ndarray of shape (n_points,)
         Mean feature cost of a row.
     error : ndarray of shape (n_points,)
-        Mean error of a single tree: what is minimised.
+        Mean error of a single tree, the objective.
     ensemble_error : ndarray of shape (n_points,)
         Error of the forest as a whole.
     n_nodes : ndarray of shape (n_points,)
@@ -117,7 +117,7 @@ class Frontier:
         Parameters
         ----------
         trade_off : float or Fraction
-            Error given for a unit of cost, not negative.
+            Error per unit of cost, not negative.
 
         Returns
         -------

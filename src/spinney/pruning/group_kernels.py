@@ -44,7 +44,7 @@ def count_pairs(
 
 @kernel
 def _hashed(members: Indices, start: int, end: int) -> np.uint64:
-    """Return a number for a list of splits that hardly any other list has."""
+    """Return a hash of a list of splits."""
     code = np.uint64(14695981039346656037)
     for k in range(start, end):
         code ^= np.uint64(members[k])
@@ -93,7 +93,7 @@ def _grown(slots: Indices, offsets: Counts, members: Indices, n_groups: int) -> 
 
 @kernel
 def _room_for_groups(n_entries: int, n_groups: int) -> tuple[Counts, Counts, Indices]:
-    """Return prices, offsets and members, for at most so many groups and entries.
+    """Return empty arrays of prices, offsets and members, with these capacities.
 
     Memory that is not written is not used.
     """
@@ -235,7 +235,7 @@ def restrict_groups(
     new_index: Indices,
     own_price: Counts,
 ) -> tuple[Counts, Counts, Indices]:
-    """Leave out what is paid already and splits that are out of question; merge anew.
+    """Drop groups that are paid for and splits that are ruled out; merge again.
 
     Parameters
     ----------

@@ -61,11 +61,11 @@ def predict_lazily(
 ) -> LazyPrediction:
     """Predict rows whose features are bought one by one, as the trees need them.
 
-    All rows go down all trees at once, each as far as its features are known. Then the
-    feature that the most rows wait for is bought for all of them in one call, and they
-    go on, until every row is at a leaf of every tree. A row pays for the features on
-    its paths, whatever is bought first; buying what the most rows wait for only keeps
-    the number of calls low.
+    All rows descend all trees at once, each as far as its features are known. Then the
+    feature that most rows wait for is bought for all of them in one call, and they
+    continue, until every row is at a leaf of every tree. A row pays for the features on
+    its paths in whatever order they are bought; starting with the feature that most
+    rows wait for only keeps the number of calls low.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def predict_lazily(
     finite_only : bool, default=False
         Refuse NaN and infinite values, instead of treating them as the forest does.
     n_jobs : int or None, default=None
-        Number of threads that predict in the end; None means one, -1 all cores.
+        Number of threads for the final prediction; None means one, -1 all cores.
 
     Returns
     -------
@@ -92,14 +92,14 @@ def predict_lazily(
     Raises
     ------
     ValueError
-        If an argument is wrong, or what `fetch` returns. What `fetch` itself raises
-        comes through, with a note about the purchase that failed.
+        If an argument or a return value of `fetch` is invalid. Exceptions that `fetch`
+        raises are passed on, with a note about the purchase that failed.
     """
     _check_arguments(fetch, n_rows)
     if forest.encoder is not None:
         msg = (
-            f"{forest.source} looks up statistics of several columns at once, which "
-            "cannot be bought one by one.\nHint: train without cat_features."
+            f"{forest.source} looks up statistics of several columns at once, so its "
+            "columns cannot be bought one by one.\nHint: train without cat_features."
         )
         raise UnsupportedModelError(msg)
     if purchases is None:
@@ -130,7 +130,7 @@ def _check_arguments(fetch: Any, n_rows: Any) -> None:
 def _buy(
     forest: Forest, fetch: Fetch, n_rows: int, finite_only: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], int]:
-    """Return rows as far as they were bought, which values were, and in how many calls.
+    """Return rows with the values bought, a mask of these, and the number of calls.
 
     The other values are zero, and no tree compares them.
     """
@@ -172,8 +172,8 @@ def _fetched(
     except Exception as error:
         error.add_note(
             f"Raised by fetch({feature}, rows) for {len(rows)} rows, after "
-            f"{int(bought.sum())} values had been bought. To keep them for another "
-            "try, let fetch remember what it returns."
+            f"{int(bought.sum())} values had been bought. To reuse them in a retry, "
+            "let fetch cache its results."
         )
         raise
     wanted = f"fetch({feature}, rows) must return {len(rows)} numbers, one per row"
@@ -182,7 +182,7 @@ def _fetched(
         if values.shape == rows.shape:
             values = as_rows(values[:, None], 1, np.dtype(forest.input_dtype))[:, 0]
     except (TypeError, ValueError) as error:
-        msg = f"{wanted}. What came could not be read as numbers: {error}"
+        msg = f"{wanted}. The return value cannot be converted to numbers: {error}"
         raise InvalidArgumentError(msg) from error
     if values.shape != rows.shape:
         msg = (
@@ -194,8 +194,8 @@ def _fetched(
         wrong = int(np.flatnonzero(~np.isfinite(values))[0])
         msg = (
             f"{wanted}, none of them NaN or infinite, got {values[wrong]} for row "
-            f"{rows[wrong]}. The forest was trained without such values: return what "
-            "stood for them in training."
+            f"{rows[wrong]}. The forest was trained without such values: impute them "
+            "as before training."
         )
         raise InvalidArgumentError(msg)
     return values

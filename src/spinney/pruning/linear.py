@@ -143,9 +143,9 @@ def best_level(
 ) -> NDArray[np.bool_]:
     """Return the best of the solutions that a fractional one is a mixture of.
 
-    Splits with a share above any level form a valid solution, and the fractional
-    solution is the mean of these over all levels. So the best of them is at least as
-    good.
+    The splits with a share above a given level form a valid solution, and the
+    fractional solution is the mean of these over all levels. So the best of them is at
+    least as good.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def solve_budget(
     limit : int
         Largest price allowed, not negative.
     seconds : float
-        Time after which HiGHS is to stop.
+        Time limit for HiGHS.
 
     Returns
     -------
@@ -210,7 +210,7 @@ def solve_budget(
     solution = milp(
         -gain.astype(np.float64),
         constraints=constraints,
-        # What is needed is bought whole as soon as the splits are whole.
+        # If the splits are integers, so are the needs.
         integrality=np.repeat([1, 0], [n_splits, n_groups]),
         bounds=Bounds(0.0, 1.0),
         options={"time_limit": seconds, "mip_rel_gap": 0.0},

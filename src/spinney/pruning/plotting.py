@@ -1,4 +1,4 @@
-"""Pictures of a frontier."""
+"""Plots of a frontier."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def plot_frontier(frontier: Frontier, ax: Axes | None = None) -> Axes:
         frontier.error,
         marker=".",
         color="tab:orange",
-        label="mean error of a tree (what is minimised)",
+        label="mean error of a tree (minimised)",
     )
     ax.plot(
         frontier.cost,

@@ -1,10 +1,10 @@
 """The pruning problem in integers: gains of splits, prices of what they need.
 
-The paper's integer programme (IP3) chooses a pruned version of every tree. Written
-with the splits that stay instead of the leaves, it is a problem of selecting projects:
-keep a set of splits, each below a split that is kept too; each brings a gain (errors
-that its children do not make), and each needs some groups (a feature for some rows),
-which are paid for once however many splits need them.
+The paper's integer programme (IP3) chooses a pruned version of every tree. Written in
+terms of the splits that are kept instead of the leaves, it is a project selection
+problem: keep a set of splits, each below a split that is kept too. Each has a gain (the
+errors that its children avoid) and needs some groups (a feature for some rows), which
+are paid for once however many splits need them.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Splits:
 
 @dataclass(frozen=True)
 class PruningProblem:
-    """A forest, rows, and the integers that the optimum is made of.
+    """A forest and rows, as an optimisation problem in integers.
 
     Parameters
     ----------
@@ -205,11 +205,11 @@ class PruningProblem:
         return price * self.purchases.unit / self.weight
 
     def trade_off(self, ratio: Fraction) -> Fraction:
-        """Return the error given for a unit of cost, from a ratio of gain to price."""
+        """Return the error per unit of cost, from a ratio of gain to price."""
         return ratio * self.weight / (self.purchases.unit * self.tree_weight)
 
     def ratio(self, trade_off: Fraction) -> Fraction:
-        """Return the gain given for a unit of price: the inverse of `trade_off`."""
+        """Return the gain per unit of price: the inverse of `trade_off`."""
         return trade_off * self.purchases.unit * self.tree_weight / self.weight
 
     def splits(self, contract: bool = True) -> Splits:
@@ -218,8 +218,8 @@ class PruningProblem:
         Parameters
         ----------
         contract : bool, default=True
-            Leave out what no trade-off would keep (subtrees that gain nothing even
-            if all features were free), and merge rows with the same needs.
+            Leave out subtrees that no trade-off would keep, as they gain nothing even
+            if all features are free, and merge rows with the same needs.
         """
         forest, order = self.forest, self._described[0]
         inner = order[forest.feature[order] != LEAF]

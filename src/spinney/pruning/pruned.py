@@ -1,4 +1,4 @@
-"""From a chain of solutions to pruned forests and a table of what they are worth."""
+"""From a chain of solutions to pruned forests and a table of their costs and errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spinney.pruning.problem import PruningProblem
 
 @dataclass(frozen=True)
 class Measured:
-    """What pruned forests, one inside the other, do on some rows.
+    """Costs and errors of nested pruned forests on some rows.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def prune_forest(forest: Forest, kept: NDArray[np.bool_]) -> Forest:
     forest : Forest
         The full forest.
     kept : ndarray of shape (n_nodes,), dtype=bool
-        Splits that stay. One below a split that does not stay goes with it.
+        Splits to keep. Splits below one that is not kept are removed with it.
 
     Returns
     -------
@@ -165,7 +165,7 @@ def frontier_table(
 def measured_point(
     problem: PruningProblem, kept: NDArray[np.bool_], trade_off: float
 ) -> FrontierPoint:
-    """Return what a single pruned forest does on the rows of a problem."""
+    """Return the cost and error of a single pruned forest on the rows of a problem."""
     until = kept.astype(np.int32) - 1
     measured = measure(problem, until, 1)
     return FrontierPoint(

@@ -1,4 +1,4 @@
-"""The classifier that buys fewer features.
+"""The classifier that prunes a forest to lower its feature cost.
 
 Solvers and compiled kernels are imported on use, so that importing spinney stays quick.
 """
@@ -49,7 +49,7 @@ ERROR_ROWS = ("given", "out_of_bag")
 
 
 class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
-    """Forest classifier that is pruned to buy fewer features.
+    """Prunes a forest so that predictions need fewer or cheaper features.
 
     Every feature costs something, once per row, however many trees use it. `fit`
     cuts off the subtrees that cost more than they gain: the pruned forest has the
@@ -64,29 +64,29 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         or as a `Forest`; an unfitted one is trained by `fit`.
     feature_costs : array-like of shape (n_features,) or mapping, optional
         Cost of each feature, not negative. A mapping has names or numbers of columns
-        (or names of `feature_groups`) as keys; what it does not name costs 1, and so
-        does everything without it.
+        (or names of `feature_groups`) as keys; what it leaves out costs 1, and without
+        a mapping everything does.
     trade_off : float, optional
-        Error that a unit of cost is worth, not negative. Exactly one of `trade_off`
+        Error accepted per unit of cost saved, not negative. Exactly one of `trade_off`
         and `budget` must be given.
     budget : float, optional
         Largest mean feature cost of a row, on the rows that `fit` prunes with.
     solver : {"mincut", "lp", "dantzig_wolfe"}, default="mincut"
-        How the optimum is found: by minimum cuts (needs OR-tools, the extra
-        ``prune``), by the linear programme of the paper, or by its decomposition
-        into trees. All find the same optimum. The last two are far slower and are
-        there to confirm the first, or to spread the work by joblib.
+        How the optimum is found: by minimum cuts (needs OR-tools, the extra ``prune``),
+        by the linear programme of the paper, or by its decomposition into trees. All
+        find the same optimum. The last two are far slower; they are for checking the
+        first, or for spreading the work with joblib.
     feature_groups : mapping, optional
         From the name of a group to the columns that are bought together, for the
         price of one: ``{"blood test": ["iron", "ferritin"]}``.
     error_rows : {"given", "out_of_bag"}, default="given"
-        Rows that errors are counted on: those given to `fit` (held out from
-        training, if `fit` trains the estimator), or for each tree the training rows
-        that it has not seen. The latter needs a forest that knows its bootstrap
-        samples, and the rows it was trained on.
+        Rows on which errors are counted: those given to `fit` (held out from training,
+        if `fit` trains the estimator), or for each tree its out-of-bag training rows.
+        The latter needs a forest that records its bootstrap samples, and the rows it
+        was trained on.
     complete : bool, default=False
-        With a `budget` that no trade-off reaches exactly, take the best forest within
-        it (or, for large forests, a good one) instead of the best supported one.
+        With a `budget` that falls between two trade-offs, take the best forest within
+        it (or, for large forests, a good one) instead of the best one on the frontier.
     random_state : int, RandomState instance or None, default=None
         Draws the held-out rows if the estimator is still to be trained.
     n_jobs : int or None, default=None
@@ -99,8 +99,8 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
     Attributes
     ----------
     forest_ : Forest
-        The pruned forest. Nodes that become leaves predict what they learnt in
-        training.
+        The pruned forest. Nodes that become leaves predict the class distribution of
+        their training rows.
     full_forest_ : Forest
         The forest before pruning.
     frontier_ : Frontier
@@ -108,11 +108,12 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
     point_ : FrontierPoint
         The same for `forest_`.
     purchases_ : Purchases
-        What can be bought, and for how much: `feature_costs` and `feature_groups`.
+        Features and groups of features with their costs, from `feature_costs` and
+        `feature_groups`.
     gap_ : float
-        By how much the mean error of a tree could be lower within the budget, at
-        most; 0 if `forest_` is proven to be the best. Without `complete` it is the
-        best among the supported ones, and the gap is 0.
+        Upper bound on how much lower the mean error of a tree could be within the
+        budget; 0 if `forest_` is proven optimal. Without `complete`, `forest_` is the
+        best one on the frontier, and the gap is 0.
     estimator_ : estimator or Forest
         The trained model.
     classes_ : ndarray of shape (n_classes,)
@@ -124,12 +125,12 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
 
     Notes
     -----
-    Errors and costs are those of the rows given to `fit`: a forest chosen by looking
-    at them will do slightly worse on others. What is minimised is the mean error of a
-    single tree; that of the forest as a whole is lower, and is reported beside it.
+    Errors and costs are measured on the rows given to `fit`: a forest chosen by them
+    will do slightly worse on others. The objective is the mean error of a single tree;
+    the error of the forest as a whole is lower, and is reported beside it.
 
-    Costs, and weights of rows, that are decimal numbers or simple fractions are
-    computed with exactly, others rounded to 1/65536 of the largest.
+    Costs, and weights of rows, that are decimal numbers or simple fractions are handled
+    exactly; others are rounded to 1/65536 of the largest.
 
     References
     ----------
@@ -178,7 +179,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FeatureCostPruner:
-        """Prune the forest, after training it if need be.
+        """Prune the forest, after training it if it is not trained.
 
         Parameters
         ----------
@@ -258,7 +259,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         warnings.warn(msg, SpinneyWarning, stacklevel=3)
 
     def _check_parameters(self) -> None:
-        """Raise for parameters that no data could make right."""
+        """Raise for parameters that are invalid whatever the data."""
         check_choice("solver", self.solver, SOLVERS)
         check_choice("error_rows", self.error_rows, ERROR_ROWS)
         if (self.trade_off is None) == (self.budget is None):
@@ -288,12 +289,12 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
     def _prepare(
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[NDArray[np.floating], NDArray[np.int64], NDArray[np.float64]]:
-        """Train or take the model; return rows, classes and weights to prune with."""
+        """Train the model if needed; return rows, classes and weights to prune with."""
         X, y = self._checked(X, y)
         check_classification_targets(y)
         weights = checked_weights(sample_weight, X)
         by_bag = self.error_rows == "out_of_bag"
-        # Out-of-bag rows are known by their number among all training rows.
+        # Out-of-bag rows are identified by their index among all training rows.
         if not by_bag and not weights.all():
             weighs = np.flatnonzero(weights)
             X, y, weights = _safe_indexing(X, weighs), y[weighs], weights[weighs]
@@ -319,7 +320,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         return rows, self._codes(y).astype(np.int64), weights
 
     def _checked_purchases(self) -> Purchases:
-        """Return what features cost, by the names that `fit` or the model knows."""
+        """Return feature costs, by the column names from `fit` or from the model."""
         forest = self.full_forest_
         names = forest.feature_names
         if len(getattr(self, "feature_names_in_", ())) == forest.n_features:

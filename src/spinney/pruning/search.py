@@ -36,7 +36,7 @@ class Found:
     forest : Forest
         The pruned forest.
     point : FrontierPoint
-        What it costs and how well it does.
+        Its cost and error.
     gap : float
         By how much the mean error of a tree could be lower within the budget.
     frontier : Frontier

@@ -244,9 +244,9 @@ def _statistic(
         total = np.full(len(good), float(total_of_table))
     else:
         msg = (
-            f"CatBoost model uses the statistic {kind!r}, which is unknown here.\n"
-            "Hint: train with Borders, Buckets, BinarizedTargetMeanValue or Counter "
-            "in simple_ctr and combinations_ctr."
+            f"CatBoost model uses the statistic {kind!r}, which is unknown.\nHint: "
+            "train with Borders, Buckets, BinarizedTargetMeanValue or Counter in "
+            "simple_ctr and combinations_ctr."
         )
         raise UnsupportedModelError(msg)
     names = ("prior_numerator", "prior_denomerator", "shift", "scale")
@@ -279,7 +279,7 @@ def _table(
         refuse(f"'hash_map' of {spot} has {len(entries)} entries, {stride} per key")
     given = entries[::stride]
     if not all(type(key) is str and key.isdecimal() for key in given):
-        refuse(f"a key of {spot} is no number in quotes")
+        refuse(f"a key of {spot} is not a number in quotes")
     found = [int(key) for key in given]
     if found and max(found) > MASK:
         refuse(f"a key of {spot} has more than 64 bits")

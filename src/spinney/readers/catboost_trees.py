@@ -148,7 +148,7 @@ def _split(
     if kind != "FloatFeature":
         reason = {
             "EstimatedFeature": "uses a text or embedding feature",
-        }.get(kind, "is unknown here")
+        }.get(kind, "is unknown")
         msg = (
             f"CatBoost model has a split of type {kind} ({where}), which {reason}; "
             "spinney reads splits of numeric and categorical features.\nHint: train "

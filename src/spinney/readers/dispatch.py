@@ -223,7 +223,7 @@ def _text_of(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        msg = f"{_shown(path)} begins like a model file but is no text. Save it again."
+        msg = f"{_shown(path)} begins like a model file but is not text. Save it again."
         raise UnsupportedModelError(msg) from error
 
 

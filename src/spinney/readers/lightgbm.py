@@ -111,7 +111,7 @@ def read_lightgbm(model: Any) -> Forest:
         if isinstance(model, lightgbm.CVBooster)
         else "pass a Booster, LGBMClassifier, LGBMRegressor or LGBMRanker"
     )
-    msg = f"{source} is no single trained model.\nHint: {hint}."
+    msg = f"{source} is not a single trained model.\nHint: {hint}."
     raise UnsupportedModelError(msg)
 
 

@@ -107,8 +107,8 @@ def parse_text(text: str) -> ModelText:
     lines = head.split("\n")
     if lines[0] != "tree":
         msg = (
-            f"This is no LightGBM model text: it must begin with the line 'tree', got "
-            f"{lines[0][:40]!r}.\n{SAVE_AGAIN}"
+            "This is not a LightGBM model text: it must begin with the line 'tree', "
+            f"got {lines[0][:40]!r}.\n{SAVE_AGAIN}"
         )
         raise UnsupportedModelError(msg)
     header = _fields(lines, "")
@@ -177,7 +177,7 @@ def _fields(lines: list[str], where: str) -> dict[str, str]:
 
 def _required(fields: dict[str, str], name: str, where: str = "") -> str:
     if name not in fields:
-        refuse_damaged(f"{where}there is no line {name!r}")
+        refuse_damaged(f"{where}the line {name!r} is missing")
     return fields[name]
 
 
@@ -203,7 +203,7 @@ def numbers(
             list(map(kind, words)), dtype=np.int64 if kind is int else np.float64
         )
     except (ValueError, OverflowError) as error:
-        refuse_damaged(f"{where}{name!r} holds something that is no number", error)
+        refuse_damaged(f"{where}{name!r} holds something that is not a number", error)
 
 
 def _split_trees(
@@ -325,7 +325,7 @@ def _categories(tail: str, feature_names: list[str]) -> dict[int, list[Any]]:
     msg = (
         f"LightGBM model was trained on a DataFrame with {len(values)} category "
         f"columns and {len(declared)} columns declared as categorical, and its text "
-        "does not tell which of them are the same.\nHint: train with "
+        "does not say which of them are the same.\nHint: train with "
         "categorical_feature='auto' and unordered categories, or turn such columns "
         "into integer codes (0, 1, 2, ...) first."
     )

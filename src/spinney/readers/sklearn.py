@@ -95,7 +95,7 @@ def _check_prediction_is_inherited(model: Any, base: type) -> None:
             if owner.__module__.partition(".")[0] != "sklearn":
                 msg = (
                     f"{type(model).__name__} cannot be read: its {method} is not that "
-                    f"of {base.__name__}, so the trees alone do not tell what it "
+                    f"of {base.__name__}, so the trees alone do not determine what it "
                     f"answers.\nHint: train a {base.__name__} itself."
                 )
                 raise UnsupportedModelError(msg)
@@ -252,11 +252,11 @@ _MEMBERS = "spinney.accelerate(model), without rows, evaluates all its trees, ex
 REFUSED = {
     "_BaseVoting": ("it combines models of different kinds", _MEMBERS),
     "_BaseStacking": (
-        "a second model decides on the answers of the first ones",
+        "a second model decides on the predictions of the first ones",
         _MEMBERS,
     ),
     "RandomTreesEmbedding": (
-        "it returns leaf numbers, no answers",
+        "it returns leaf indices, not predictions",
         "train a random forest on the labels instead",
     ),
 }

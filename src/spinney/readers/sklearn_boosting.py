@@ -79,7 +79,7 @@ def _check_start(model: Any) -> None:
     constant = not names.isdisjoint(("DummyClassifier", "DummyRegressor"))
     if not constant or start.strategy == "stratified":
         msg = (
-            f"{type(model).__name__} cannot be read: it starts from the answers of "
+            f"{type(model).__name__} cannot be read: it starts from the predictions of "
             f"another model (init={start!r}), and a forest starts from a constant.\n"
             'Hint: train with init=None or init="zero".'
         )
@@ -140,7 +140,7 @@ def read_hist_gradient_boosting(model: Any) -> Forest:
         msg = (
             f"{name} cannot be read: it was trained on a single class, "
             f"{model.classes_[0]!r}, for which scikit-learn returns the probabilities "
-            "of two.\nHint: its answer is always that class; no model is needed."
+            "of two.\nHint: its prediction is always that class; no model is needed."
         )
         raise UnsupportedModelError(msg)
     columns, categories, known = _columns_and_categories(model)

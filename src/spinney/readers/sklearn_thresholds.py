@@ -39,10 +39,10 @@ def read_calibrated(model: Any) -> Forest:
     if len(parts) > 1:
         msg = (
             f"{name} cannot be read: it averages {len(parts)} models, one per fold, "
-            "each behind a curve of its own, and a sum of curves is no threshold on "
-            "one score, so that it cannot leave early.\nHint: "
-            "spinney.accelerate(model), without rows, evaluates all trees, exactly. Or "
-            "calibrate a single model: "
+            "each behind a curve of its own, and a sum of curves is not a threshold "
+            "on one score, so that it cannot leave early.\nHint: "
+            "spinney.accelerate(model), without rows, evaluates all trees, exactly. "
+            "Or calibrate a single model: "
             "CalibratedClassifierCV(FrozenEstimator(model)), or ensemble=False."
         )
         raise UnsupportedModelError(msg)
@@ -118,8 +118,8 @@ def _curve(part: Any, of: str, name: str) -> Curve:
         beta = np.asarray(calibrator.beta_).reshape(-1)
         return Curve(kind, of, x=np.empty(0, dtype=beta.dtype), y=beta)
     msg = (
-        f"{name} cannot be read: its method {kind!r} is unknown here.\nHint: calibrate "
-        "with 'sigmoid', 'isotonic' or 'temperature'."
+        f"{name} cannot be read: its method {kind!r} is unknown.\nHint: calibrate with "
+        "'sigmoid', 'isotonic' or 'temperature'."
     )
     raise UnsupportedModelError(msg)
 

@@ -68,8 +68,8 @@ def values_of_tree(tree: Any, n_values: int, name: str) -> NDArray[np.float64]:
     if tree.n_outputs != 1:
         msg = (
             f"{name} was trained on {tree.n_outputs} targets at once, and a Forest "
-            "gives one answer per row.\nHint: spinney.accelerate(model), without rows, "
-            "evaluates all trees, exactly; or train one model per target "
+            "gives one prediction per row.\nHint: spinney.accelerate(model), without "
+            "rows, evaluates all trees, exactly; or train one model per target "
             "(sklearn.multioutput does that) and read each of them."
         )
         raise UnsupportedModelError(msg)

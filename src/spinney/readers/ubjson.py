@@ -80,7 +80,9 @@ class _Decoder:
     def take(self, n_bytes: int) -> bytes:
         """Return the next bytes, if there are that many."""
         if not 0 <= n_bytes <= self.left:
-            self.refuse(f"it should go on for {n_bytes:,} bytes, and has {self.left:,}")
+            self.refuse(
+                f"{n_bytes:,} more bytes are expected, and {self.left:,} are left"
+            )
         start = self.position
         self.position += n_bytes
         return self.content[start : self.position]

@@ -11,7 +11,7 @@ NO_STEP = (None, "passthrough")
 
 
 class Parted(NamedTuple):
-    """A model taken apart: what happens to rows first, and what answers them."""
+    """A model taken apart: preprocessing of the rows, and the ensemble."""
 
     steps: tuple[Any, ...]  # each has `transform`; the first one comes first
     ensemble: Any
@@ -78,7 +78,7 @@ def names_of_steps(steps: Sequence[Any]) -> list[str]:
     ]
 
 
-@lru_cache(maxsize=256)  # asked before every prediction
+@lru_cache(maxsize=256)  # called before every prediction
 def names_of_bases(kind: type) -> frozenset[str]:
     """Return the classes of scikit-learn that a class is, or inherits from."""
     return frozenset(

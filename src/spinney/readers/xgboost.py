@@ -430,7 +430,7 @@ def _trees_until_best(
         per_iteration = n_outputs * max(_count(sizes, "num_parallel_tree", 1), 1)
         ends = np.arange(per_iteration, n_trees + 1, per_iteration)
     if best >= len(ends) or not 0 <= ends[best] <= n_trees:
-        refuse_damaged(f"there is no iteration {best}, said to be the best")
+        refuse_damaged(f"the best iteration is given as {best}, which does not exist")
     return int(ends[best])
 
 
@@ -438,7 +438,7 @@ def _warn_of_later_trees(n_best: int, n_trees: int) -> None:
     """Say that a Booster, which seems to have written the file, would use all trees."""
     msg = (
         f"The XGBoost file has {n_trees} trees, {n_best} of them up to the best "
-        "iteration of early stopping, and does not tell which are meant: an estimator "
+        "iteration of early stopping, and does not say which are meant: an estimator "
         f"that loads it predicts with {n_best}, and so does spinney; a Booster "
         "predicts with all. To have all, pass the Booster itself: "
         "spinney.read_model(xgboost.Booster(model_file=path))."

@@ -41,7 +41,7 @@ def read_categories(model: dict[str, Any]) -> list[list[Any] | None] | None:
     if not encodings:
         return None
     if not isinstance(encodings, list):
-        refuse_damaged("'enc' of 'cats' is no list")
+        refuse_damaged("'enc' of 'cats' is not a list")
     made = [_values(each, column) for column, each in enumerate(encodings)]
     return made if any(values is not None for values in made) else None
 

@@ -1,4 +1,4 @@
-"""What a report reads from a fitted classifier: the one place that knows how."""
+"""Access to the fitted attributes that a report needs."""
 
 from __future__ import annotations
 

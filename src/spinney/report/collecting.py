@@ -1,4 +1,4 @@
-"""Gather what there is to say about a fitted classifier, as plain JSON values."""
+"""Collect the numbers of a report on a fitted classifier, as plain JSON values."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ MOST_CLASSES = 50
 
 
 def collect(classifier: Any, X: Any, y: Any = None) -> dict[str, Any]:
-    """Return what a fitted classifier does on rows, as numbers, texts and lists.
+    """Return measurements of a fitted classifier on rows, as numbers, strings and
+    lists.
 
     Parameters
     ----------
     classifier : fitted classifier of spinney
         Of any kind.
     X : array-like of shape (n_rows, n_features)
-        Rows, at least one. Rows that played no part in fitting tell most.
+        Rows, at least one; preferably rows that were not used for training or fitting.
     y : array-like of shape (n_rows,), optional
         True labels, to count errors with.
 
     Returns
     -------
     facts : dict
-        Plain JSON values: numbers, texts, lists, dictionaries, and None for what is
-        not known. The key ``"kind"`` says which further keys there are.
+        Plain JSON values: numbers, strings, lists, dictionaries, and None for what is
+        unknown. The key ``"kind"`` determines the other keys.
     """
     find = _collector(classifier)
     check_is_fitted(classifier)
     n_rows = _num_samples(X)
     if n_rows == 0:
-        msg = "A report is made on rows, and X has none. Pass at least one."
+        msg = "A report needs rows, but X has none. Pass at least one."
         raise InvalidArgumentError(msg)
     labels = None if y is None else _checked_labels(classifier, y, n_rows)
     facts = {
@@ -70,15 +71,14 @@ def _collector(classifier: Any) -> Any:
         if callable(getattr(kind, method, None)):
             return find
     msg = (
-        "A report is made of a fitted classifier of spinney, got "
-        f"{kind.__name__}. Wrap the model first: "
-        "spinney.accelerate(model, X) for example."
+        f"A report needs a fitted classifier of spinney, got {kind.__name__}. Wrap the "
+        "model first: spinney.accelerate(model, X) for example."
     )
     raise InvalidArgumentError(msg)
 
 
 def _checked_labels(classifier: Any, y: Any, n_rows: int) -> NDArray[Any]:
-    """Return labels as an array, or say why they are none of this classifier."""
+    """Return labels as an array, or raise if they do not fit the classifier."""
     labels = np.asarray(column_or_1d(y, warn=True))
     if len(labels) != n_rows:
         msg = (
@@ -94,14 +94,14 @@ def _checked_labels(classifier: Any, y: Any, n_rows: int) -> NDArray[Any]:
         more = "" if len(classes) <= 8 else f", ... ({len(classes)} in all)"
         msg = (
             f"y holds the label {first!r}, which the model does not know; its classes "
-            f"are {shown}{more}. Pass labels as the model was trained with."
+            f"are {shown}{more}. Pass the labels that the model was trained with."
         )
         raise InvalidArgumentError(msg)
     return labels
 
 
 def _model_facts(classifier: Any) -> dict[str, Any]:
-    """Return what the model inside is: its origin and its size."""
+    """Return the origin and the size of the model."""
     forest = getattr(classifier, "full_forest_", None)
     if forest is None:
         forest = classifier.forest_
@@ -112,7 +112,7 @@ def _model_facts(classifier: Any) -> dict[str, Any]:
         "classes": [text_of(label) for label in classes[:MOST_CLASSES].tolist()],
     }
     if forest is None:
-        # Classifiers that are no trees, called one by one.
+        # Voters other than trees, called one by one.
         return facts | {
             "source": "classifiers that vote",
             "n_trees": len(classifier.order_),

@@ -9,16 +9,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Tile:
-    """A number to be seen first.
+    """A headline number.
 
     Parameters
     ----------
     value : str
         The number.
     label : str
-        What it is a number of.
+        What it counts or measures.
     detail : str
-        What it is to be compared with.
+        What to compare it with.
     """
 
     value: str
@@ -50,7 +50,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing, with the same in words and numbers.
+    """A chart, with the same information in words and numbers.
 
     Parameters
     ----------
@@ -90,9 +90,9 @@ class Section:
     table : Table or None
         A table that is always shown.
     slider : dict or None
-        Levels to be chosen from by a slider, below the figures.
+        Bounds to choose from with a slider, below the figures.
     warnings : list of str
-        What must not be missed; shown before everything else.
+        Warnings, shown before everything else.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """All of a report, in words.
+    """The contents of a report.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class Page:
     summary : str
         The main thing, in one or two sentences.
     tiles : list of Tile
-        Numbers to be seen first.
+        Headline numbers.
     sections : list of Section
         The rest.
     facts : list of (str, str)

@@ -16,7 +16,7 @@ from spinney.report.plain_text import markdown_of, text_of_page
 
 
 class Report(dict[str, Any]):
-    """What a classifier does on given rows: numbers, and pages made of them.
+    """Measurements of a classifier on given rows, and pages made from them.
 
     It is a dict of plain JSON values, made by ``classifier.report(X, y)``.
 
@@ -53,7 +53,7 @@ class Report(dict[str, Any]):
         super().__init__(facts)
 
     def to_html(self) -> str:
-        """Return one HTML page that needs nothing but itself.
+        """Return a self-contained HTML page.
 
         Returns
         -------
@@ -76,7 +76,7 @@ class Report(dict[str, Any]):
         return markdown_of(page_of(self))
 
     def to_text(self) -> str:
-        """Return the main things as plain text, for a terminal.
+        """Return a summary as plain text, for a terminal.
 
         Returns
         -------
@@ -96,13 +96,13 @@ class Report(dict[str, Any]):
         return json.dumps(self, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the report to a file, whole or not at all.
+        """Write the report to a file, atomically.
 
         Parameters
         ----------
         path : str or path
-            File to write; one that is there is replaced. What is written depends on
-            the suffix: ``.html``, ``.md``, ``.txt`` or ``.json``.
+            File to write; an existing one is replaced. The format depends on the
+            suffix: ``.html``, ``.md``, ``.txt`` or ``.json``.
         """
         name = os.fspath(path)
         suffix = os.path.splitext(name)[1].lower()
@@ -114,7 +114,7 @@ class Report(dict[str, Any]):
         }
         if suffix not in makers:
             msg = (
-                f"The suffix says how a report is written: one of "
+                "The suffix of the file selects the format of the report: one of "
                 f"{', '.join(makers)}, got {name!r}."
             )
             raise InvalidArgumentError(msg)
@@ -143,7 +143,7 @@ def make_report(classifier: Any, X: Any, y: Any = None) -> Report:
     classifier : fitted classifier of spinney
         Of any kind.
     X : array-like of shape (n_rows, n_features)
-        Rows, at least one. Rows that played no part in fitting tell most.
+        Rows, at least one; preferably rows that were not used for training or fitting.
     y : array-like of shape (n_rows,), optional
         True labels, to count errors with.
 

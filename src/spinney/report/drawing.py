@@ -233,7 +233,7 @@ class Chart:
         name : str
             Unique on the page.
         title, description : str
-            What those hear who do not see it.
+            Text for screen readers.
         """
         draw = {
             Bars: self._bars,

@@ -70,7 +70,7 @@ def _span(low: float, high: float, whole_numbers: bool) -> str:
 
 
 def figure_of_distribution(report: Mapping[str, Any]) -> Figure:
-    """Return the figure of how clear the answers of all trees are.
+    """Return the figure of how far rows are from the decision threshold.
 
     Parameters
     ----------
@@ -86,26 +86,29 @@ def figure_of_distribution(report: Mapping[str, Any]) -> Figure:
     rules = [Rule(found["border"], "threshold")] if has_threshold else []
     if what == "votes":
         title, label = (
-            "How the votes fall",
+            "Distribution of the votes",
             f"votes for “{classes[-1]}”, of {n_trees:,}",
         )
         caption = (
             f"Votes of all {n_trees:,} {word}, row by row. Rows far from the decision "
-            "threshold are clear after a few votes; those close to it take most of "
+            "threshold are decided after a few votes; those close to it take most of "
             "the work."
         )
     elif what == "score":
-        title, label = "How the scores fall", f"score of all {word} for “{classes[-1]}”"
+        title, label = (
+            "Distribution of the scores",
+            f"score of all {word} for “{classes[-1]}”",
+        )
         caption = (
             f"The score of all {word}, row by row. Above the decision threshold the "
-            f"answer is “{classes[-1]}”. Rows far from it are clear early."
+            f"prediction is “{classes[-1]}”. Rows far from it are decided early."
         )
     else:
-        title = "How clear the answers are"
+        title = "Distribution of the lead"
         label = "lead of the best class" + (", in votes" if "votes" in what else "")
         caption = (
             f"How far the best class is ahead of the second one with all {word}, row "
-            "by row. Rows with a large lead are clear early."
+            "by row. Rows with a large lead are decided early."
         )
     return figure_of_histogram(
         "distribution",
@@ -128,8 +131,8 @@ def figure_of_counts(report: Mapping[str, Any]) -> Figure:
     """
     trees, word = report["trees"], trees_word(report)
     caption = (
-        f"Half of the rows are done after {number(trees['median'])} {word} or fewer, "
-        f"95 % after {number(trees['percentile_95'])}. The mean is "
+        f"Half of the rows are decided after {number(trees['median'])} {word} or "
+        f"fewer, 95 % after {number(trees['percentile_95'])}. The mean is "
         f"{number(trees['mean'])}."
     )
     return figure_of_histogram(
@@ -144,7 +147,7 @@ def figure_of_counts(report: Mapping[str, Any]) -> Figure:
 
 
 def figure_of_stopping(report: Mapping[str, Any]) -> Figure | None:
-    """Return the figure of when a row is done; None if there is nothing to draw.
+    """Return the figure of when a row is decided; None if there is nothing to draw.
 
     Parameters
     ----------
@@ -169,7 +172,7 @@ def figure_of_stopping(report: Mapping[str, Any]) -> Figure | None:
         return None
     negative, positive = report["model"]["classes"]
     votes = found["what"] == "votes"
-    # Of votes, the share is drawn: what is far from a half is easy to see.
+    # Votes are drawn as a share: the distance from one half is easy to see.
     low, high = (0.0, 1.0) if votes else _padded(bounds, found["border"])
     shapes: list[Shape] = []
     over = [(s, v / s if votes else v, high) for s, v in _known(steps, found["upper"])]
@@ -183,21 +186,21 @@ def figure_of_stopping(report: Mapping[str, Any]) -> Figure | None:
             edge = [(s, a if style == "first" else b) for s, a, b in points]
             shapes.append(Band(points, style))
             shapes.append(
-                Line(edge, style, dots=2 < len(edge) < 40, label=f"done: “{label}”")
+                Line(edge, style, dots=2 < len(edge) < 40, label=f"decided: “{label}”")
             )
     if votes:
         shapes.append(Rule(0.5, "tie", False, is_named_first=True))
         y_axis = linear(f"votes so far for “{positive}”", 0.0, 1.0, percent)
         caption = (
-            "At each exit point, a row in a shaded area is done. In between, the vote "
-            f"is still open, and more {word} are evaluated."
+            "At each exit point, a row in a shaded area is decided. In between, the "
+            f"vote is still open, and more {word} are evaluated."
         )
     else:
         shapes.append(Rule(found["border"], "threshold", False, is_named_first=True))
         y_axis = linear("partial score", low, high)
         caption = (
-            "At each exit point, a row in a shaded area is done. In between, the score "
-            f"is still open, and more {word} are added."
+            "At each exit point, a row in a shaded area is decided. In between, the "
+            f"score is still open, and more {word} are added."
         )
     chart = Chart(_steps_axis(word, steps, n_trees), y_axis, shapes)
     cells = [
@@ -216,14 +219,18 @@ def figure_of_stopping(report: Mapping[str, Any]) -> Figure | None:
         cells,
     )
     return Figure(
-        "stopping", "When a row is done", caption + _ending(found, word), chart, table
+        "stopping",
+        "When a row is decided",
+        caption + _ending(found, word),
+        chart,
+        table,
     )
 
 
 def _ending(found: Mapping[str, Any], word: str) -> str:
-    """Return a sentence about an exit point at which all rows are done."""
+    """Return a sentence about an exit point at which all rows are decided."""
     last = found["all_done_after"]
-    return "" if last is None else f" After {last:,} {word} all rows are done."
+    return "" if last is None else f" After {last:,} {word} all rows are decided."
 
 
 def _figure_of_margins(
@@ -238,15 +245,16 @@ def _figure_of_margins(
     area = _seen([(step, value, top) for step, value in lead], n_trees)
     edge = [(step, value) for step, value, _ in area]
     caption = (
-        "At each exit point, a row is done if its best class is ahead of the second "
-        "one by more than the line."
+        "At each exit point, a row is decided if its best class leads the second by "
+        "more than the line."
     )
     if votes:
         caption = (
-            "At each exit point, a row is done if its best class is far enough ahead. "
-            "How far depends on its votes; the least lead that can be enough is drawn."
+            "At each exit point, a row is decided if its best class is far enough "
+            "ahead. How far depends on its votes; the smallest lead that can suffice "
+            "is drawn."
         )
-    y_axis = linear("lead that is enough", 0.0, top)
+    y_axis = linear("sufficient lead", 0.0, top)
     if votes:
         y_axis = linear("lead, of the votes so far", 0.0, top, percent)
     chart = Chart(
@@ -258,9 +266,13 @@ def _figure_of_margins(
         ],
     )
     cells = [(f"{step:,}", number(value, 4)) for step, value in known]
-    table = Table((f"{word.capitalize()} evaluated", "Lead that is enough"), cells)
+    table = Table((f"{word.capitalize()} evaluated", "Sufficient lead"), cells)
     return Figure(
-        "stopping", "When a row is done", caption + _ending(found, word), chart, table
+        "stopping",
+        "When a row is decided",
+        caption + _ending(found, word),
+        chart,
+        table,
     )
 
 

@@ -1,4 +1,4 @@
-"""The figure of what other levels would give, and the slider beside it."""
+"""The figure of results at other bounds, and the slider beside it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from spinney.report.drawing import Axis, Chart, Line, Mark, linear
 from spinney.report.figures_stopping import trees_word
 
 ALLOWED = "allowed"
-# What a level is a level of, by what is promised.
+# What is bounded, by the kind of promise.
 ALLOWED_WORDS = {
-    "disagreement": "Other answers allowed",
-    "classes": "Other answers allowed, at most, in a class",
+    "disagreement": "Disagreement allowed",
+    "classes": "Disagreement allowed in any class",
     "accuracy": "Additional errors allowed",
 }
 EXTRA_WORDS = {
@@ -22,7 +22,7 @@ EXTRA_WORDS = {
     "accuracy": "Additional errors",
 }
 TOO_FEW = (
-    "These rows are too few to establish this level: rows exit only where the "
+    "There are too few rows to establish this bound, so rows exit only where the "
     "remaining trees cannot change the prediction."
 )
 
@@ -39,7 +39,7 @@ def figure_of_sweep(report: Mapping[str, Any]) -> Figure:
     points, n_rows = sweep["points"], sweep["n_measured"]
     word = trees_word(report)
     own = next(point for point in points if point["is_own"])
-    # The loss of accuracy that is allowed is no disagreement, and is not drawn.
+    # A bound on the loss of accuracy is not a disagreement, and is not drawn.
     is_bounded = sweep["what"] != "accuracy"
     # Less than one row cannot be measured: below it there is only zero.
     drawn = [p["disagreement"] for p in points]
@@ -103,12 +103,12 @@ def figure_of_sweep(report: Mapping[str, Any]) -> Figure:
         marked=points.index(own),
     )
     caption = (
-        f"Each dot is one level: the more is allowed, the fewer {word} are evaluated. "
-        f"The height is the share of the {n_rows:,} rows that get another answer than "
-        "from the model. The ring is the level chosen in the panel."
+        f"Each dot is one bound: the higher it is, the fewer {word} are evaluated. The "
+        f"height is the share of the {n_rows:,} rows for which the prediction differs "
+        "from the model's own. The ring is the bound chosen with the slider."
     )
     if is_bounded:
-        caption += " The dotted line is what was allowed."
+        caption += " The dotted line is the bound of this classifier."
     return Figure(
         "sweep", f"Disagreement against {word} evaluated", caption, chart, table
     )
@@ -143,7 +143,7 @@ def slider_of(report: Mapping[str, Any], chart: Chart) -> dict[str, Any]:
                 "extra": _extra(point),
                 "note": "" if point["is_established"] else TOO_FEW,
                 "spoken": f"{level} allowed: {trees} {word} evaluated per row, "
-                f"{differing} answered differently",
+                f"{differing} predicted differently",
                 "x": round(chart.at_x(point["trees"]), 1),
                 "y": round(chart.at_y(point["disagreement"]), 1),
             }
@@ -168,5 +168,8 @@ def _extra(point: Mapping[str, Any]) -> list[str]:
             f"“{worst['label']}”: {worst['n_lost']:,} of {worst['n_full']:,}",
         ]
     if point["errors_added"] is not None:
-        return [percent(point["errors_added"]), "errors with early exit less without"]
+        return [
+            percent(point["errors_added"]),
+            "errors with early exit minus errors without",
+        ]
     return ["–", ""]

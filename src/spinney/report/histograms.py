@@ -1,4 +1,4 @@
-"""Count rows by a number, in bins that a reader can make sense of."""
+"""Histograms with readable bins."""
 
 from __future__ import annotations
 

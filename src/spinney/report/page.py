@@ -58,8 +58,8 @@ def facts_of(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Evaluated by", f"{report['classifier']}, {report['method']}"),
     ]
     for name, words in (
-        ("max_disagreement", "Allowed disagreement"),
-        ("max_accuracy_loss", "Allowed loss of accuracy"),
+        ("max_disagreement", "Disagreement allowed"),
+        ("max_accuracy_loss", "Accuracy loss allowed"),
         ("decision_threshold", "Decision threshold"),
         ("confidence", "Confidence required"),
         ("trade_off", "Trade-off"),

@@ -10,7 +10,7 @@ from spinney.report.contents import Section, Table
 
 
 def section_of_probabilities(report: Mapping[str, Any]) -> Section:
-    """Return how good the probabilities of rows are that leave early.
+    """Return the section on the probabilities of rows that exit early.
 
     Parameters
     ----------
@@ -21,8 +21,8 @@ def section_of_probabilities(report: Mapping[str, Any]) -> Section:
     words = (
         "Rows evaluated by all trees have the model's own probabilities. Rows that "
         "exit early get the model's mean over calibration rows that exited in the "
-        f"same way: on these rows {percent(found['mean_difference'])} off the model's "
-        "own, on average."
+        "same way: on these rows they differ from the model's own by "
+        f"{percent(found['mean_difference'])} on average."
     )
     rows = [
         (
@@ -43,7 +43,7 @@ def section_of_probabilities(report: Mapping[str, Any]) -> Section:
         "probabilities",
         "Probabilities",
         [words],
-        table=Table(("", "Leaving early", "All trees"), rows),
+        table=Table(("", "Early exit", "All trees"), rows),
     )
 
 

@@ -1,4 +1,4 @@
-"""The part of a page that says what is promised, how surely, and what was measured."""
+"""The section of a page about the promise: bounds, how they hold, and measurements."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from spinney.base.wording import number, percent, ratio
 from spinney.calibration.promise import Promise
 from spinney.report.contents import Section, Table
 
-# Below this probability, rows that differ more often than allowed are no bad luck.
+# Below this probability, a disagreement above the bound is not put down to chance.
 UNLIKELY = 0.01
 MOST_CLASSES = 20
 HOW_SURELY = {
     "never": "always",
     "each row": "for every row, over the random order of the trees",
-    "expected": "on average over new rows of the same kind",
-    "votes": "on average over votes as they were given",
+    "expected": "on average over new rows from the same source",
+    "votes": "on average over the given distribution of votes",
     "out of bag": "an estimate from the training rows",
 }
 
 
 def section_of_promise(report: Mapping[str, Any]) -> Section:
-    """Return what is known about other rows than those seen.
+    """Return the section on what holds for rows other than those of the report.
 
     Parameters
     ----------
@@ -32,36 +32,36 @@ def section_of_promise(report: Mapping[str, Any]) -> Section:
     title = "What is promised"
     if report["kind"] == "all trees":
         words = (
-            "Nothing ever differs: all trees are evaluated, and the answers are those "
-            "of the model, on these rows and on all others."
+            "Predictions never differ from the model's own: all trees are evaluated, "
+            "on these rows and on all others."
         )
         return Section("promise", title, [words, *_threshold(report)])
     parts, differing = report["promise"], report["disagreement"]
     if parts is None:
         said = [
-            "Nothing is promised: the classifier was fitted to "
-            f"{percent(report['settings']['max_disagreement'])} on some rows, which "
-            "says little about others."
+            "There is no promise: the classifier was fitted to "
+            f"{percent(report['settings']['max_disagreement'])} on its calibration "
+            "rows, which says little about other rows."
         ]
     else:
         said = [str(Promise.from_dict(parts))]
         if parts["kind"] in ("expected", "confidence"):
             said[0] += (
-                " Rows of another kind (drift) invalidate it, and so do rows that the "
-                "model was trained on."
+                " It does not hold if new rows differ in kind from the calibration "
+                "rows (drift), or for rows that the model was trained on."
             )
     said += _threshold(report)
     if parts is None or parts["kind"] != "never":
         said.append(
             "If the rows of this report played no part in training or fitting, they "
             f"prove that at most {percent(differing['upper_bound_if_fresh'])} of new "
-            "rows of the same kind differ, with 95 % confidence."
+            "rows from the same source differ, with 95 % confidence."
         )
     if differing["reference_with_model"]:
         said.append(
             "The bound is on the disagreement with the majority vote of all trees, "
             f"which was {percent(differing['with_reference'])} here. The model itself "
-            "decides in another way, and differs from that vote on "
+            "averages probabilities instead, and differs from that vote on "
             f"{percent(differing['reference_with_model'])} of these rows, however many "
             "trees are evaluated."
         )
@@ -83,13 +83,13 @@ def _threshold(report: Mapping[str, Any]) -> list[str]:
     second = report["model"]["classes"][-1]
     return [
         f"Decisions are those at the threshold {number(threshold)}: “{second}” is "
-        "predicted where the model gives it at least this probability. All numbers of "
-        "this page are about these decisions."
+        "predicted where the model gives it at least this probability. All numbers on "
+        "this page refer to these decisions."
     ]
 
 
 def _bounds(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Return each bound, what was measured here, and how surely it holds."""
+    """Return each bound, the measured value, and in which sense the bound holds."""
     parts, differing = report["promise"], report["disagreement"]
     how = HOW_SURELY.get(parts["kind"], "")
     if parts["kind"] == "confidence":
@@ -101,7 +101,8 @@ def _bounds(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
         measured = None if seen is None else ratio(seen["n_lost"], seen["n_full"])
         rows.append(
             (
-                f"Other answers, of rows that the model calls “{one['label']}”",
+                "Changed predictions, among rows that the model calls "
+                f"“{one['label']}”",
                 percent(one["max_disagreement"]),
                 percent(measured),
                 how,
@@ -116,20 +117,25 @@ def _bounds(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
             else differing["share"]
         )
         rows.append(
-            ("Other answers, of all rows", percent(bound), percent(measured), how)
+            (
+                "Changed predictions, among all rows",
+                percent(bound),
+                percent(measured),
+                how,
+            )
         )
     if parts["accuracy"] is not None:
         error = report["error"]
         added = None if error is None else error["early"] - error["full"]
         bound = parts["accuracy"]["max_accuracy_loss"]
         rows.append(
-            ("Additional errors, of all rows", percent(bound), percent(added), how)
+            ("Additional errors, among all rows", percent(bound), percent(added), how)
         )
     return rows
 
 
 def _warnings(report: Mapping[str, Any], table: Table | None) -> list[str]:
-    """Return what has to be said if these rows differ more often than allowed."""
+    """Return a warning if these rows differ more often than allowed."""
     chance, parts = report["disagreement"].get("chance_of_so_many"), report["promise"]
     differing = report["disagreement"]
     if table is None or chance is None or parts["kind"] == "never":
@@ -143,7 +149,8 @@ def _warnings(report: Mapping[str, Any], table: Table | None) -> list[str]:
         return []
     return [
         f"{percent(differing['share'])} of these rows differ, more than the "
-        f"{percent(parts['max_disagreement'])} that is allowed on new rows, and chance "
-        f"alone would show so many with a probability of {percent(chance)} at most. "
-        "These rows may be of another kind than those the classifier was fitted to."
+        f"{percent(parts['max_disagreement'])} that is allowed on new rows, and by "
+        "chance alone this many would differ with a probability of at most "
+        f"{percent(chance)}. These rows may come from another distribution than the "
+        "calibration rows."
     ]

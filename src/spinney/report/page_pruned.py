@@ -1,4 +1,4 @@
-"""The pages of forests that buy fewer features."""
+"""The pages of forests that need fewer features."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def page_of_pruner(report: Mapping[str, Any], facts: list[tuple[str, str]]) -> P
         tiles.append(
             Tile(
                 percent(error["pruned"]),
-                "of the answers wrong",
+                "of the predictions wrong",
                 f"{percent(error['full'])} before pruning, against the truth",
             )
         )
     tiles += [
         Tile(
             percent(differing["share"]),
-            "answered differently",
+            "predicted differently",
             f"{of_rows(differing['n_disagreements'], n_rows)}, against the forest "
             "before pruning",
         ),
@@ -68,19 +68,20 @@ def page_of_pruner(report: Mapping[str, Any], facts: list[tuple[str, str]]) -> P
             "frontier",
             "What a budget buys",
             [
-                "Every point is the best way to prune all trees at its price: nothing "
-                "cheaper has a tree error as low. The ring is the forest in use."
+                "Every point is the best way to prune all trees at its cost: no "
+                "cheaper forest has a tree error as low. The ring is the forest in "
+                "use."
             ],
             [_figure_of_frontier(report), _figure_of_costs(report)],
         ),
         _features(report),
         _promise(
             n_rows,
-            "The frontier is that of the rows given to fit, by which it was chosen: on "
-            "other rows the forest does slightly worse.",
+            "The frontier is measured on the rows given to fit, by which the forest "
+            "was chosen: on other rows it does slightly worse.",
         ),
     ]
-    return Page("Fewer features to buy", summary, tiles, sections, facts)
+    return Page("Pruned to lower the feature cost", summary, tiles, sections, facts)
 
 
 def page_of_budgeted(report: Mapping[str, Any], facts: list[tuple[str, str]]) -> Page:
@@ -111,18 +112,20 @@ def page_of_budgeted(report: Mapping[str, Any], facts: list[tuple[str, str]]) ->
     ]
     if error:
         tiles.append(
-            Tile(percent(error["full"]), "of the answers wrong", "against the truth")
+            Tile(
+                percent(error["full"]), "of the predictions wrong", "against the truth"
+            )
         )
     figures = [_figure_of_costs(report)]
     if growth:
         figures.insert(0, _figure_of_growth(growth, budget))
     sections = [
-        Section("cost", "What rows have to pay", [], figures),
+        Section("cost", "Feature cost of the rows", [], figures),
         _features(report),
         _promise(
             n_rows,
-            "The budget is kept on rows that were held out while the forest was "
-            "grown; on others of the same kind it is kept nearly.",
+            "The budget holds on rows that were held out while the forest was grown; "
+            "on other rows from the same source the mean cost is close to it.",
         ),
     ]
     return Page("A forest on a budget", summary, tiles, sections, facts)
@@ -131,19 +134,19 @@ def page_of_budgeted(report: Mapping[str, Any], facts: list[tuple[str, str]]) ->
 def _reason(growth: list[float], budget: float | None) -> str:
     """Return why the forest has as many trees as it has."""
     if budget is None:
-        return "as many as were wanted; there is no budget"
+        return "as many as max_trees allows; there is no budget"
     if growth[-1] > budget:
-        return "another one would have gone beyond the budget"
-    return "as many as were wanted, all within the budget"
+        return "one more would have exceeded the budget"
+    return "as many as max_trees allows, all within the budget"
 
 
 def _promise(n_rows: int, words: str) -> Section:
     return Section(
         "promise",
-        "What is promised",
+        "What holds for new rows",
         [
-            f"Cost and error are means over the {n_rows:,} rows of this report, and no "
-            f"statement about new ones. {words}"
+            f"Cost and error are means over the {n_rows:,} rows of this report, and "
+            f"promise nothing about new ones. {words}"
         ],
     )
 
@@ -158,12 +161,12 @@ def _figure_of_frontier(report: Mapping[str, Any]) -> Figure:
             [(costs[k], frontier["ensemble_error"][k]) for k in kept],
             "first",
             dots=len(kept) < 40,
-            label="the forest, rows of fit",
+            label="the forest, rows given to fit",
         ),
         Line(
             [(costs[k], frontier["error"][k]) for k in kept],
             "quiet",
-            label="a single tree, rows of fit",
+            label="a single tree, rows given to fit",
         ),
     ]
     if measured:
@@ -199,7 +202,7 @@ def _figure_of_frontier(report: Mapping[str, Any]) -> Figure:
     )
     caption = (
         f"Error against cost for {len(costs):,} ways to prune. The forest in use costs "
-        f"{number(chosen['cost'])} per row and errs on "
+        f"{number(chosen['cost'])} per row and is wrong on "
         f"{percent(chosen['ensemble_error'])} of the rows given to fit."
     )
     return Figure("frontier", "Error against cost", caption, chart, table)
@@ -209,8 +212,8 @@ def _figure_of_costs(report: Mapping[str, Any]) -> Figure:
     cost = report["cost"]
     return figure_of_histogram(
         "costs",
-        "What a row has to pay",
-        f"Rows differ in which features the trees use. The mean is "
+        "Feature cost of a row",
+        "The features that the trees use differ from row to row. The mean cost is "
         f"{number(cost['mean'])}.",
         cost["histogram"],
         "feature cost of a row",
@@ -234,8 +237,8 @@ def _figure_of_growth(growth: list[float], budget: float) -> Figure:
         ("Trees", "Mean cost"), [(f"{k:.0f}", number(cost, 4)) for k, cost in points]
     )
     caption = (
-        "Mean cost over the rows held out while the forest was grown, tree by tree. "
-        "A tree that goes beyond the budget is not kept."
+        "Mean cost over the rows held out while the forest was grown, tree by tree. A "
+        "tree that exceeds the budget is not kept."
     )
     return Figure("growth", "Cost of the growing forest", caption, chart, table)
 
@@ -245,18 +248,14 @@ def _features(report: Mapping[str, Any]) -> Section:
     listed = features["listed"]
     before = any(feature["before"] is not None for feature in listed)
     n_bought, n_features = features["n_bought"], report["model"]["n_features"]
-    words = (
-        f"Features that are ever used on these rows: {n_bought:,} of {n_features:,}."
-    )
+    words = f"Features used on these rows: {n_bought:,} of {n_features:,}."
     if listed:
-        words += " Those that most is spent on come first."
+        words += " Those with the highest total cost come first."
     heads = ("Feature", "Cost", "Bought for") + (("Before",) if before else ())
     rows = [
         (feature["name"], number(feature["cost"]), percent(feature["bought"]))
         + ((percent(feature["before"]),) if before else ())
         for feature in listed
     ]
-    table = Table(
-        heads, rows, caption="Share of the rows for which a feature is bought"
-    )
-    return Section("features", "What is bought", [words], table=table if rows else None)
+    table = Table(heads, rows, caption="Share of the rows that need a feature")
+    return Section("features", "Features used", [words], table=table if rows else None)

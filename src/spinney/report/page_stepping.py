@@ -28,7 +28,7 @@ def page_of_anytime(report: Mapping[str, Any], facts: list[tuple[str, str]]) -> 
     n_rows = report["rows"]["n_rows"]
     last = curve["values"][-1]
     by_truth = curve["what"] == "accuracy"
-    said = "right" if by_truth else "answered as by the whole forest"
+    said = "correct" if by_truth else "predicted as by the whole forest"
     soon = curve["steps_to_99_percent"]
     quarter = next(at for at in curve["at"] if at["share"] == 0.25)
     summary = (
@@ -39,14 +39,14 @@ def page_of_anytime(report: Mapping[str, Any], facts: list[tuple[str, str]]) -> 
     tiles = [
         Tile(
             percent(quarter["value"]),
-            f"{said.split()[0]} after a quarter",
+            "correct after a quarter" if by_truth else "as at the end after a quarter",
             f"{quarter['steps']:,} of {n_steps:,} steps",
         ),
         Tile(
             f"{soon:,}",
-            "steps to be nearly there",
-            f"{percent(soon / n_steps if n_steps else 0.0)} of all; from there on at "
-            f"least 99 % of the last {curve['what']}",
+            "steps to 99 % of the final value",
+            f"{percent(soon / n_steps if n_steps else 0.0)} of all steps; from there "
+            f"on the {curve['what']} never falls below it",
         ),
         Tile(
             percent(curve["mean"]),
@@ -58,16 +58,16 @@ def page_of_anytime(report: Mapping[str, Any], facts: list[tuple[str, str]]) -> 
         tiles.append(Tile(percent(1.0 - last), "wrong at the end", "after all steps"))
     paragraphs = [
         "A step goes one level down in one tree. The classifier may be stopped after "
-        "any of them and answers with the nodes it has come to; after all steps the "
-        "answer is that of the model itself."
+        "any step, and predicts from the nodes reached so far; after all steps the "
+        "prediction is that of the model itself."
     ]
     if not by_truth:
         paragraphs.append(
-            "No labels were given, so answers are compared with those of the whole "
-            "forest. Pass y for the accuracy."
+            "No labels were given, so predictions are compared with those of the "
+            "whole forest. Pass y to see the accuracy."
         )
     table = Table(
-        ("Steps taken", f"{curve['what'].capitalize()}", "As at the end"),
+        ("Steps taken", f"{curve['what'].capitalize()}", "Same as after all steps"),
         [
             (
                 f"{at['steps']:,} ({percent(at['share'])})",
@@ -76,22 +76,28 @@ def page_of_anytime(report: Mapping[str, Any], facts: list[tuple[str, str]]) -> 
             )
             for at in curve["at"]
         ],
-        caption="Answers after some of the steps, and how many already are as at the "
-        "end",
+        caption="Predictions after some of the steps, and how many already equal those "
+        "after all of them",
     )
     section = Section(
-        "curve", "How good an early answer is", paragraphs, [_figure(report)], table
+        "curve", "Quality of early predictions", paragraphs, [_figure(report)], table
     )
     promise = Section(
         "promise",
-        "What is promised",
+        "What holds for new rows",
         [
-            f"These are means over the {n_rows:,} rows of this report, and no "
-            "statement about new ones. Rows that the order was fitted to look better "
-            "than others."
+            f"These are means over the {n_rows:,} rows of this report, and promise "
+            "nothing about new ones. Rows that the step order was fitted to look "
+            "better than others."
         ],
     )
-    return Page("Answers after any step", summary, tiles, [section, promise], facts)
+    return Page(
+        "Predictions after any number of steps",
+        summary,
+        tiles,
+        [section, promise],
+        facts,
+    )
 
 
 def _figure(report: Mapping[str, Any]) -> Figure:

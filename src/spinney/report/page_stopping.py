@@ -60,8 +60,9 @@ def _summary(report: Mapping[str, Any]) -> str:
     word = trees_word(report)
     if report["kind"] == "all trees":
         return (
-            f"Every row is evaluated by all {n_trees:,} {word}, with exactly the "
-            f"model's own predictions. This page shows the cost on {n_rows:,} rows."
+            f"Every row is evaluated by all {n_trees:,} {word}, and predictions are "
+            f"exactly the model's own. This page shows the time taken on {n_rows:,} "
+            "rows."
         )
     return (
         f"On {n_rows:,} rows, {number(trees['mean'])} of {n_trees:,} {word} were "
@@ -86,7 +87,7 @@ def _tiles(report: Mapping[str, Any]) -> list[Tile]:
     word = trees_word(report)
     if report["kind"] == "all trees":
         tiles = [
-            Tile(f"{n_trees:,}", f"{word} per row", "all of them, for every row"),
+            Tile(f"{n_trees:,}", f"{word} per row", "all trees, for every row"),
             Tile(
                 f"{number(clock['batch'])} µs",
                 "per row, in a batch",
@@ -104,7 +105,9 @@ def _tiles(report: Mapping[str, Any]) -> list[Tile]:
         if error:
             tiles.append(
                 Tile(
-                    percent(error["full"]), "of the answers wrong", "against the truth"
+                    percent(error["full"]),
+                    "of the predictions wrong",
+                    "against the truth",
                 )
             )
         return tiles
@@ -118,7 +121,7 @@ def _tiles(report: Mapping[str, Any]) -> list[Tile]:
         ),
         Tile(
             percent(differing["share"]),
-            "answered differently",
+            "predicted differently",
             f"{of_rows(differing['n_disagreements'], n_rows)}; "
             + (
                 f"{percent(differing['with_reference'])} differ from the vote of all "
@@ -133,7 +136,7 @@ def _tiles(report: Mapping[str, Any]) -> list[Tile]:
         tiles.append(
             Tile(
                 percent(error["early"]),
-                "of the answers wrong",
+                "of the predictions wrong",
                 f"{percent(error['full'])} with all {word}, against the truth",
             )
         )
@@ -194,14 +197,14 @@ def _decisions(report: Mapping[str, Any]) -> Section:
             figures.append(stopping)
         elif "fan" in report["method"]:
             words = [
-                "The rule 'fan' has thresholds for every bin of scores at every step, "
-                "too many for a picture."
+                "The rule 'fan' has thresholds for every bin of scores at every exit "
+                "point, too many to draw."
             ]
         elif report["method"].endswith(DROPPED):
             words = [
-                "A class is dropped when it is too far behind the one in front, by a "
-                "bound for each pair of classes and each exit point, too many for a "
-                "picture. Its trees are then left out, and a row is decided when one "
+                "A class is dropped when it is too far behind the leading one, by a "
+                "bound for each pair of classes and each exit point, too many to "
+                "draw. Its trees are then skipped, and a row is decided when one "
                 "class is left."
             ]
         else:
@@ -210,7 +213,7 @@ def _decisions(report: Mapping[str, Any]) -> Section:
 
 
 def _without_thresholds(report: Mapping[str, Any]) -> str:
-    """Return when rows are decided, where no number of theirs decides about it."""
+    """Return when rows are decided, if that does not depend on the row."""
     word = trees_word(report)
     n_trees = report["model"]["n_trees"]
     last = max(at["trees"] for at in report["trees"]["done"])
@@ -220,7 +223,9 @@ def _without_thresholds(report: Mapping[str, Any]) -> str:
     if last == n_trees:
         return f"No row is ever decided before the last of the {n_trees:,} {word}."
     if last == 0:
-        return f"Every row gets the same answer, before any of the {n_trees:,} {word}."
+        return (
+            f"Every row gets the same prediction, before any of the {n_trees:,} {word}."
+        )
     return f"Every row is decided after {last:,} of {n_trees:,} {word}."
 
 
@@ -239,15 +244,15 @@ def _work(report: Mapping[str, Any]) -> Section:
 
 def _levels(report: Mapping[str, Any]) -> Section:
     sweep = report["sweep"]
-    title = "What another level would give"
+    title = "Results at other bounds"
     if not sweep["points"]:
         return Section("levels", title, [sweep["reason"]])
     words = (
-        f"All levels are measured on the {sweep['n_measured']:,} rows of this report. "
-        "At this classifier's level it is the classifier itself, with the numbers at "
-        "the top of the page. For every other level the same method is fitted to one "
-        "half of these rows, of which some are held out to establish the level as the "
-        "classifier's own was, and measured on the other half; and the other way round."
+        f"All bounds are measured on the {sweep['n_measured']:,} rows of this report. "
+        "At its own bound the classifier itself is measured, with the numbers at the "
+        "top of the page. For every other bound the same method is fitted to one half "
+        "of these rows, part of which is held out to establish the bound as `fit` "
+        "does, and measured on the other half; then the halves are exchanged."
     )
     figure = figure_of_sweep(report)
     return Section(
@@ -269,8 +274,8 @@ def _classes(report: Mapping[str, Any]) -> Section:
     ]
     words = (
         "How often each class is predicted for the rows of this report, by the model "
-        "itself and with early exit. Lost are rows that the model assigns to the class "
-        "and early exit to another."
+        "itself and with early exit. A row is lost if the model assigns it to the "
+        "class and early exit to another."
     )
     headings = tuple(heading.capitalize() for heading in HEADINGS_OF_CLASSES)
     return Section(
@@ -285,7 +290,7 @@ def _classes(report: Mapping[str, Any]) -> Section:
 def _warnings_of_classes(
     report: Mapping[str, Any], changes: list[ClassChange]
 ) -> list[str]:
-    """Return what has to be said about classes that are lost."""
+    """Return warnings about classes that are lost."""
     bound = report["settings"]["max_disagreement"] or 0.0
     gone = [f"“{one.label}”" for one in changes if one.vanishes]
     fewer = [
@@ -295,15 +300,15 @@ def _warnings_of_classes(
     ]
     said = []
     if gone:
-        said.append(f"never predicted any more: {', '.join(gone[:MOST_NAMED])}")
+        said.append(f"no longer predicted at all: {', '.join(gone[:MOST_NAMED])}")
     said += fewer[:MOST_NAMED]
     if not said:
         return []
     words = f"Classes are lost to early exit: {'; '.join(said)}."
     if report["promise"] is None or not report["promise"]["by_class"]:
         words += (
-            " The bound is on all rows together, and a rare class is few of them. A "
-            "bound for each class protects it: per_class=True."
+            " The bound is on all rows together, and a rare class is a small part of "
+            "them. Pass per_class=True for a bound on each class."
         )
     return [words]
 

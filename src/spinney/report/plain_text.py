@@ -10,7 +10,7 @@ from spinney.base.wording import in_columns
 from spinney.report.contents import Page, Table
 
 WIDTH = 80
-# Characters that mean something in Markdown, wherever they stand.
+# Characters with a meaning in Markdown.
 SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&])")
 
 
@@ -73,7 +73,7 @@ def _escaped(text: str) -> str:
 
 
 def text_of_page(page: Page) -> str:
-    """Return a page as plain text: what is seen first, tables, and what it is about.
+    """Return a page as plain text: headline numbers, tables and facts.
 
     Parameters
     ----------

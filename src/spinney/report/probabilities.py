@@ -1,4 +1,4 @@
-"""How good the probabilities of a classifier are that leaves early."""
+"""Quality of the probabilities of a classifier that exits early."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def rank_agreement(
     Parameters
     ----------
     early, full : ndarray of shape (n_rows, n_classes)
-        Probabilities. Of two classes only the second is looked at.
+        Probabilities. Of two classes only the second is used.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def area_under_curve(
     Parameters
     ----------
     probabilities : ndarray of shape (n_rows, n_classes)
-        Of two classes only the second is looked at.
+        Of two classes only the second is used.
     y : ndarray of shape (n_rows,)
         True labels.
     classes : ndarray of shape (n_classes,)
@@ -113,7 +113,7 @@ def area_under_curve(
 def calibration_error(
     probabilities: NDArray[np.floating], y: NDArray[Any], classes: NDArray[Any]
 ) -> float:
-    """Return the expected calibration error of the answers that probabilities imply.
+    """Return the expected calibration error of probabilities.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Numbers of forests that buy fewer features: pruned ones, and grown on a budget."""
+"""Numbers of forests with feature costs: pruned ones, and those grown on a budget."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_FEATURES = 20
 
 
 def collect_pruner(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[str, Any]:
-    """Return what pruning saves on rows, and what other trade-offs would.
+    """Return what pruning saves on rows, and what other trade-offs would save.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def collect_pruner(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[str,
     costs, cost_of_all = feature_costs(classifier)
     return {
         "kind": "pruning",
-        "method": "pruned to buy fewer features",
+        "method": "pruned by feature cost",
         "settings": {"trade_off": classifier.trade_off, "budget": classifier.budget},
         "cost": {
             "mean": cost.mean(),
@@ -76,7 +76,7 @@ def collect_pruner(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[str,
 
 
 def collect_budgeted(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[str, Any]:
-    """Return what a forest grown on a budget buys and how often it is wrong.
+    """Return the features that a forest grown on a budget uses, and its error.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def collect_budgeted(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
     costs, cost_of_all = feature_costs(classifier)
     return {
         "kind": "budgeted forest",
-        "method": "grown to buy cheap features first",
+        "method": "grown with cheap features first",
         "settings": {"budget": classifier.budget},
         "cost": {
             "mean": cost.mean(),
@@ -144,7 +144,7 @@ def _features(
     bought: NDArray[np.float64],
     before: NDArray[np.float64] | None,
 ) -> dict[str, Any]:
-    """Return the features that most is spent on, and for how many rows."""
+    """Return the features with the highest total cost, and how many rows need them."""
     names = getattr(classifier, "feature_names_in_", None)
     if names is None or len(names) != len(bought):
         names = classifier.forest_.feature_names

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Shares of all steps that are told in words.
+# Shares of all steps that are listed.
 SHARES = (0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 def collect_anytime(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[str, Any]:
-    """Return how good the answers are after each step.
+    """Return the quality of predictions after each step.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def collect_anytime(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[str
             "what": "agreement" if y is None else "accuracy",
             "values": curve,
             "mean": curve.mean(),
-            # From here on it is never worse again.
+            # From here on it never gets worse again.
             "steps_to_99_percent": int(np.flatnonzero(curve < wanted).max(initial=-1))
             + 1,
             "at": [

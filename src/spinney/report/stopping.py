@@ -23,15 +23,15 @@ from spinney.report.timing import measure_times
 
 # Confidence of what the given rows would prove.
 CONFIDENCE = 0.95
-# Shares of the rows of which it is told when they are done.
+# Shares of the rows for which the number of trees is listed.
 SHARES_DONE = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
-# How the method is called where classes are dropped.
-DROPPED = "classes dropped that are far behind"
+# Name of the method where classes are dropped.
+DROPPED = "classes that are far behind are dropped"
 
 
 def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[str, Any]:
-    """Return what stopping early gives on rows, and what another level would.
+    """Return the results of early exit on rows, and at other bounds.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
 
 
 def _chance(n_differing: int, n_rows: int, promise: Any) -> float | None:
-    """Return the probability of at least so many events if the bound is the truth."""
+    """Return the probability of at least this many events if the bound is exact."""
     if promise is None or not promise.max_disagreement or promise.by_class:
         return None
     from scipy.stats import binom
@@ -119,12 +119,12 @@ def _chance(n_differing: int, n_rows: int, promise: Any) -> float | None:
 
 
 def _enough_for(n_evaluated: NDArray[np.int32], share: float) -> int:
-    """Return a number of trees that this share of the rows does not exceed."""
+    """Return the number of trees that this share of the rows does not exceed."""
     return int(np.quantile(n_evaluated, share, method="inverted_cdf"))
 
 
 def _done(n_evaluated: NDArray[np.int32]) -> list[dict[str, Any]]:
-    """Return how many trees are enough for some shares of the rows."""
+    """Return how many trees suffice for given shares of the rows."""
     return [
         {"share": share, "trees": _enough_for(n_evaluated, share)}
         for share in SHARES_DONE
@@ -151,7 +151,7 @@ def _method(classifier: Any) -> str:
 
 
 def _distribution(classifier: Any, X: Any) -> dict[str, Any]:
-    """Return how rows lie around the threshold between the answers of all trees."""
+    """Return the distribution of rows around the decision threshold of all trees."""
     hard = is_hard(classifier)
     sums, threshold = classifier.full_sums(X)
     what = "votes" if hard else "score"

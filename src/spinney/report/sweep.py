@@ -1,4 +1,4 @@
-"""What another level of the same promise would give, on the rows of the report."""
+"""Results at other bounds of the same kind, on the rows of the report."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BY_ROWS = ("expected", "confidence", "never")
 
 
 class Answers(NamedTuple):
-    """What a classifier answers to all rows of a report.
+    """Predictions of a classifier for all rows of a report.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def sweep_levels(classifier: Any, X: Any, answers: Answers) -> dict[str, Any]:
     X : array-like of shape (n_rows, n_features)
         Rows.
     answers : Answers
-        What the classifier answers to them.
+        Its predictions for them.
 
     Returns
     -------
@@ -110,8 +110,8 @@ def sweep_levels(classifier: Any, X: Any, answers: Answers) -> dict[str, Any]:
     by_accuracy = limits.overall is None and limits.by_class is None
     if by_accuracy and answers.true is None:
         reason = (
-            "The promise is about the loss of accuracy, so other levels of it need the "
-            "true labels: pass y."
+            "The promise is about the loss of accuracy, so other bounds on it need "
+            "the true labels: pass y."
         )
         return nothing | {"reason": reason}
     own = largest_bound(classifier.max_disagreement)
@@ -122,7 +122,7 @@ def sweep_levels(classifier: Any, X: Any, answers: Answers) -> dict[str, Any]:
     halves = split_rows(n_rows, (1.0, 1.0), np.random.RandomState(0))
     found = {level: _Measured(n_rows) for level in levels if level != own}
     with warnings.catch_warnings():
-        # Few rows, or one answer for all of them: the numbers show it.
+        # Few rows, or one prediction for all of them: the numbers show it.
         warnings.simplefilter("ignore", SpinneyWarning)
         for to_fit, to_measure in (halves, halves[::-1]):
             part = _Half(classifier, X, answers, np.sort(to_fit), np.sort(to_measure))
@@ -151,19 +151,19 @@ def sweep_levels(classifier: Any, X: Any, answers: Answers) -> dict[str, Any]:
 def _reason_against(classifier: Any, n_rows: int) -> str | None:
     """Return why there are no other levels, None if there are."""
     if not exits_early(classifier):
-        return "All trees are always evaluated, at any level."
+        return "All trees are always evaluated, at any bound."
     if len(classifier.classes_) == 1:
-        return "There is one class only, and nothing to decide."
+        return "There is only one class, and nothing to decide."
     if n_rows < FEWEST_ROWS:
         return (
-            "Other levels are fitted on one half of the rows and measured on the "
-            f"other, and {n_rows} rows are too few for that: pass {FEWEST_ROWS} or "
+            "Other bounds are fitted on one half of the rows and measured on the "
+            "other, and {n_rows} rows are too few for that: pass {FEWEST_ROWS} or "
             "more."
         )
     if classifier.forest_ is None and n_rows > MOST_CALLED_ROWS:
         return (
-            "Each voter is a call, and other levels would call all of them on all "
-            f"rows: pass at most {MOST_CALLED_ROWS:,} rows for that."
+            "Each voter is a function call, and other bounds would call all of them "
+            "on all rows: pass at most {MOST_CALLED_ROWS:,} rows for that."
         )
     return None
 
@@ -213,7 +213,7 @@ def scaled(limits: Limits, level: float, own: float) -> Limits:
 
 
 class _Measured:
-    """Answers to all rows at one level, filled in part by part."""
+    """Predictions for all rows at one bound, filled in part by part."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""How long answers take, measured on the spot: a small measurement, not a benchmark."""
+"""How long predictions take: a short measurement, not a benchmark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def measure_times(classifier: Any, X: Any) -> dict[str, Any]:
         ``batch`` and ``batch_full`` for many rows in one call, ``single`` and
         ``single_full`` for one row at a time; ``batch_original`` and
         ``single_original`` for the own `predict` of the model, called ``original``, if
-        it is at hand. None for what cannot be compared.
+        it is available. None for what cannot be compared.
     """
     n_rows = min(BATCH_ROWS, _num_samples(X))
     rows = _safe_indexing(X, np.arange(n_rows))
@@ -71,9 +71,9 @@ def measure_times(classifier: Any, X: Any) -> dict[str, Any]:
 
 
 def _times_of_original(classifier: Any, rows: Any, n_rows: int) -> dict[str, Any]:
-    """Return how long the own `predict` of the model takes, if it is at hand.
+    """Return how long the model's own `predict` takes, if the model is available.
 
-    It is not where a model was read from a file, or a classifier was.
+    It is not if the model or the classifier was read from a file.
     """
     nothing = {"original": None, "batch_original": None, "single_original": None}
     model = getattr(classifier, "estimator_", None)
@@ -83,7 +83,7 @@ def _times_of_original(classifier: Any, rows: Any, n_rows: int) -> dict[str, Any
     if isinstance(model, Forest) or not callable(getattr(model, "predict", None)):
         return nothing
     few = [_safe_indexing(rows, [k]) for k in range(min(n_rows, ORIGINAL_ROWS))]
-    # A library may refuse rows that spinney takes, in any way.
+    # A library may refuse rows that spinney takes, with any exception.
     try:
         batch, single = _microseconds(
             Timer(model.predict, [rows], n_calls=1),

@@ -4,8 +4,8 @@ Both give the same answers to the last bit, so this is a matter of time alone. K
 serve once they are there. Until then the plain engine serves as long as all its work so
 far, and the work at hand, take less time than compiling the kernels would, or less than
 a moment if an earlier process has kept them on disk: a script that answers a thousand
-rows waits for no kernels, and a process that goes on answering soon has them. It also
-serves where nothing can be compiled.
+rows does not wait for kernels, and a process that keeps predicting soon has them. It
+also serves where nothing can be compiled.
 
 `config`, or ``SPINNEY_ENGINE`` in the environment, can insist on one of the two.
 """
@@ -158,7 +158,7 @@ def plain_serves(kernels: Kernels, seconds: float = 0.0) -> bool:
 
 
 def are_ready(kernels: Kernels) -> bool:
-    """Whether kernels have answered in this process, and are to go on.
+    """Whether kernels have been used in this process, and stay in use.
 
     Parameters
     ----------

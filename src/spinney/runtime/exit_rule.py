@@ -450,7 +450,7 @@ class ExitRule:
         if problem is None and one_sum != (n_sums == 1):
             problem = f"it must be made for {n_sums} sums"
         if problem is not None:
-            msg = f"This is no rule for a forest of {n_trees} trees: {problem}."
+            msg = f"This exit rule does not fit a forest of {n_trees} trees: {problem}."
             raise InvalidArgumentError(msg)
 
     def _problem(self, n_trees: int, n_sums: int) -> str | None:

@@ -1,12 +1,12 @@
 """Least mean votes under one bound on the mean disagreement.
 
-For a price of disagreement, one backward recursion finds the rule with the least sum
-of votes and priced disagreement. In the plane of (disagreement, votes) such rules are
-the corners of a convex curve, and the optimum for a bound lies on the edge that crosses
-the bound. Its two ends are found by intersecting: take the line through a corner on
-either side, ask for the best rule at the price that is the slope of the line, and
-replace one corner by it, until nothing lies below the line. A lottery over the two ends
-then meets the bound exactly.
+For a price of disagreement, one backward recursion finds the rule with the least sum of
+votes and priced disagreement. In the plane of (disagreement, votes) such rules are the
+corners of a convex curve, and the optimum for a bound lies on the edge that crosses the
+bound. Its two ends are found by intersecting: take the line through a corner on either
+side, find the best rule at the price that is the slope of the line, and replace one
+corner by it, until nothing lies below the line. A lottery over the two ends then meets
+the bound exactly.
 """
 
 from __future__ import annotations

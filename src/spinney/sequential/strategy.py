@@ -139,9 +139,9 @@ class StoppingStrategy:
         """Stop probability after ``i`` votes with ``j`` positive ones, as ``[i, j]``.
 
         A read-only array of shape (n_voters + 1, n_voters + 1), zero where ``j > i``,
-        made when it is first asked for. It has float64 numbers up to 5,791 voters and
-        float32 beyond (rounded down, towards going on), where it takes 400 MB for
-        10,001 voters: `lower`, `upper` and `fractional` say the same in little room.
+        made on first use. It has float64 numbers up to 5,791 voters and float32 beyond
+        (rounded down, towards going on), where it takes 400 MB for 10,001 voters:
+        `lower`, `upper` and `fractional` say the same in little room.
         """
         size = self.n_voters + 1
         wide = 8 * size * size <= WIDE_THETA_BYTES

@@ -175,7 +175,7 @@ def _refuse_without_inner_values(forest: Forest) -> None:
     if below.any() and not forest.value[below].any() and forest.value.any():
         msg = (
             "The inner nodes of this forest have no values (all are zero), so that it "
-            "cannot answer before it has reached its leaves. Read it from the model "
+            "cannot predict before it has reached its leaves. Read it from the model "
             "with spinney.read_model, which keeps or works out the values of inner "
             "nodes, or pass them in Forest.value."
         )
