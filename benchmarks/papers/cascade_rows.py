@@ -73,7 +73,7 @@ def _public_set(page: Path, name: str, depth: int) -> list[Row]:
     text = page.read_text(encoding="utf-8").split(f"### {name}: 500", 1)[1]
     smaller = {
         int(part.split()[0]): float(part.split()[2])
-        for part in text.split("evaluated in full: ", 1)[1].split(".\n", 1)[0].split(", ")
+        for part in text.split("in full: ", 1)[1].split(".\n", 1)[0].split(", ")
     }
     accuracy = text.split("accuracy of all trees ", 1)[1].split(" %", 1)[0]
     label = f"{name}, 500 trees of depth {depth}"
@@ -111,7 +111,8 @@ def _public_set(page: Path, name: str, depth: int) -> list[Row]:
             f"{star[2]:g} % with {star[0]:g} trees, {smaller[40]:g} % with 40",
             "Alike."
             if star[2] > smaller[40]
-            else "QWYC* evaluates far fewer than 40 trees at the level shown, and is worse. "
+            else "QWYC* evaluates far fewer than 40 trees at the level shown, and is "
+            "worse. "
             f"{_best_near_forty(at_level, smaller[40])}",
         ),
         Row(
@@ -182,7 +183,7 @@ def _cascade_times(folder: Path) -> list[Row]:
     page = folder.parent / "early" / "README.md"
     answers, batches, single = (
         table_under(page, "Cascade", first)
-        for first in ("trees and disagreement", "times as fast as", "µs for a single row")
+        for first in ("trees and", "times as fast as", "µs for a single row")
     )
     rows = []
     for name in ("Adult", "Nomao"):

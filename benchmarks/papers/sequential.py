@@ -134,7 +134,7 @@ def trained_votes(name: str, seed: int, cache: Path, n_jobs: int) -> Votes:
 
 
 def expected(strategy: StoppingStrategy, votes: Votes) -> tuple[float, float, float]:
-    """Return trees evaluated, disagreement and error on the test rows, over all orders."""
+    """Return trees evaluated, disagreement and error on test rows, over all orders."""
     asked, wrong = strategy.profile()
     n_positive = votes.test.sum(axis=1)
     full = n_positive > N_TREES / 2
@@ -148,7 +148,7 @@ def in_one_order(
     votes: NDArray[np.uint8],
     chance: np.random.Generator,
 ) -> tuple[float, float]:
-    """Return trees evaluated and disagreement if all rows ask the trees in one order."""
+    """Return trees evaluated and disagreement with one order for all rows."""
     order = chance.permutation(N_TREES)
     counts = np.cumsum(votes[:, order], axis=1, dtype=np.int16)
     counts = np.pad(counts, ((0, 0), (1, 0)))
@@ -229,7 +229,8 @@ def render(results: dict[str, dict[str, Any]], n_splits: int) -> str:
             f"{base:.2f} % | {_spread(100 * found['base'])} | "
             f"{error:.2f} % | {_spread(100 * curve[:, 2])} |"
         )
-    lines += ["", "### All methods at a level of 0.1 %: trees evaluated, disagreement", ""]
+    title = "### All methods at a level of 0.1 %: trees evaluated, disagreement"
+    lines += ["", title, ""]
     lines += ["| data set | " + " | ".join(methods) + " |"]
     lines += ["|---|" + "---:|" * len(methods)]
     for name, found in results.items():

@@ -108,7 +108,7 @@ def test_follows_the_conventions_of_scikit_learn(estimator, check):
 
 
 def in_many_orders(quick, rows, n_orders):
-    """Return how often each row disagrees, and the trees evaluated, over random orders."""
+    """Return how often each row disagrees, and trees evaluated, over random orders."""
     full = quick.classes_.searchsorted(quick.predict_full(rows))
     wrong, asked = np.zeros(len(rows)), 0.0
     for seed in range(n_orders):

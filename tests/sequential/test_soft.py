@@ -21,7 +21,7 @@ WITHOUT_JIT = bool(numba.config.DISABLE_JIT)
 
 
 def in_order(row, order, strategy, beta=0.0):
-    """Return the answer and the number of trees evaluated, in one order of the trees."""
+    """Return the answer and the trees evaluated, in one order of the trees."""
     total = 0.0
     for i, tree in enumerate(order, start=1):
         total += row[tree]
@@ -39,7 +39,7 @@ def in_order(row, order, strategy, beta=0.0):
 
 
 def in_all_orders(scores, strategy, beta=0.0):
-    """Return mean trees evaluated and mean disagreement over all orders of the trees."""
+    """Return mean trees evaluated and disagreement over all orders of the trees."""
     asked, wrong = [], []
     for order in permutations(range(scores.shape[1])):
         for row in scores:

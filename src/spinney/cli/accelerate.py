@@ -70,7 +70,7 @@ def accelerate(
         typer.Argument(
             help="Rows for early exit: CSV, Parquet, Arrow or NPZ. Without them all "
             "trees are evaluated, and no prediction changes.",
-            metavar="[DATA]",
+            metavar="DATA",
             show_default=False,
         ),
     ] = None,
@@ -93,7 +93,9 @@ def accelerate(
     ] = None,
     per_class: Annotated[
         bool,
-        typer.Option("--per-class", help="Make the bound hold for each class."),
+        typer.Option(
+            "--per-class", help="Make the bound hold for each class.", metavar=""
+        ),
     ] = False,
     max_accuracy_loss: Annotated[
         float | None,
@@ -118,7 +120,7 @@ def accelerate(
     method: Annotated[
         Method,
         typer.Option(
-            help="What to try: auto, sequential or cascade.", metavar="METHOD"
+            help="Methods to try: auto, sequential or cascade.", metavar="METHOD"
         ),
     ] = Method.auto,
     report: Annotated[
@@ -134,15 +136,16 @@ def accelerate(
 ) -> None:
     """Make a trained model faster, with a bound on how often predictions may change.
 
-    Without DATA, the faster model evaluates all trees: its answers, and its
-    probabilities, are those of the model. It may be a regressor or a ranker.
+    Without DATA, all trees are evaluated, and predictions and probabilities are exactly
+    the model's own. Works for regressors and rankers too.
 
-    With DATA, compares several ways to evaluate fewer trees on its rows, which need no
-    labels and which the model should not have been trained on, and chooses the fastest
-    that keeps the bound. spinney predict answers rows with the file.
+    With DATA, compares several early-exit methods on its rows, and chooses the fastest
+    that keeps the bound. The rows need no labels, and should not have been used to
+    train the model. spinney predict takes the file that is written.
 
     Exit code 1: --confidence was given and the bound could not be proven. The file is
-    written all the same; its answers are those of the model.
+    written anyway; it evaluates all trees or exits only where the prediction is
+    certain.
     """
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)

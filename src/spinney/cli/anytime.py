@@ -62,7 +62,7 @@ def anytime(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Order the steps through a forest so that it may be stopped at any time.
+    """Find an order of steps through a forest that may be stopped at any time.
 
     Half of the labelled rows of DATA are used to find each order and the other half to
     evaluate it: by the mean accuracy over all states, relative to the final accuracy

@@ -35,7 +35,7 @@ app = typer.Typer(
 _EXAMPLES: dict[Callable[..., None], str] = {
     demo: "spinney demo --json",
     accelerate: "spinney accelerate model.txt rows.csv -o fast.spinney",
-    predict: "spinney predict fast.spinney rows.parquet -o answers.parquet",
+    predict: "spinney predict fast.spinney rows.parquet -o predictions.parquet",
     inspect: "spinney inspect fast.spinney",
     bench: "spinney bench model.txt rows.parquet --target y",
     prune: "spinney prune model.txt rows.csv --target y --budget 12",
@@ -64,7 +64,8 @@ def common(
             "--version",
             callback=_print_version,
             is_eager=True,
-            help="Print the version and stop.",
+            help="Print the version and exit.",
+            metavar="",
         ),
     ] = False,
 ) -> None:

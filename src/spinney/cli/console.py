@@ -20,13 +20,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 OutputAsJson = Annotated[
-    bool, typer.Option("--json", help="Print the result as one JSON document.")
+    bool,
+    typer.Option("--json", help="Print the result as one JSON document.", metavar=""),
 ]
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", "-q", help="Print nothing but errors (and --json)."),
+    typer.Option(
+        "--quiet", "-q", help="Print nothing but errors (and --json).", metavar=""
+    ),
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error happened.")]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of an error.", metavar="")
+]
 Jobs = Annotated[
     int | None,
     typer.Option(

@@ -35,19 +35,17 @@ UNLIKELY = 1e-3
 
 
 def demo(
-    page: Annotated[
-        Path, typer.Option(help="Where to write the page with the drawings.")
-    ] = PAGE,
+    page: Annotated[Path, typer.Option(help="Where to write the HTML page.")] = PAGE,
     as_json: OutputAsJson = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Show on small models what spinney does, in about a minute.
+    """Try spinney on small models, in about a minute.
 
     Trains on data that come with scikit-learn and on synthetic rows, then evaluates
-    less: votes stopped early, a cascade, an anytime forest, a pruned forest. Prints
-    how much was evaluated, how often predictions changed and how long it took, and
-    writes a page with drawings. Nothing is downloaded.
+    less: votes stopped early, a cascade, an anytime forest, a pruned forest. Prints how
+    much was evaluated, how often predictions changed and how long it took, and writes
+    an HTML page with charts. Nothing is downloaded.
     """
     with plain_errors(debug):
         import spinney

@@ -67,7 +67,7 @@ def export(
         typer.Option(
             "--out",
             "-o",
-            help="Write the C file here; the header goes beside it.",
+            help="Write the C file here; the header is written next to it.",
             show_default=False,
         ),
     ],
@@ -77,7 +77,10 @@ def export(
     ] = None,
     arithmetic: Annotated[
         Arithmetic,
-        typer.Option(help="Sums as in Python, or whole numbers.", metavar="KIND"),
+        typer.Option(
+            help="exact: the same sums as in Python; integer: whole numbers only.",
+            metavar="KIND",
+        ),
     ] = Arithmetic.exact,
     rows: Annotated[
         Path | None,
@@ -92,10 +95,10 @@ def export(
     ] = None,
     input_type: Annotated[
         InputType | None,
-        typer.Option(help="Type of the numbers of a row.", metavar="TYPE"),
+        typer.Option(help="Type of the input features.", metavar="TYPE"),
     ] = None,
     input_scale: Annotated[
-        float, typer.Option(help="What one unit of an integer stands for.")
+        float, typer.Option(help="Value of one unit of an integer input.")
     ] = 1.0,
     layout: Annotated[
         LayoutName | None,
@@ -103,7 +106,9 @@ def export(
     ] = None,
     max_disagreement: Annotated[
         float | None,
-        typer.Option(help="Share of new rows whose prediction integers may change."),
+        typer.Option(
+            help="Share of new rows whose prediction integer arithmetic may change."
+        ),
     ] = None,
     confidence: Annotated[
         float | None,
@@ -111,7 +116,11 @@ def export(
     ] = None,
     report: Annotated[
         bool,
-        typer.Option("--report", help="Report what each width of leaf values costs."),
+        typer.Option(
+            "--report",
+            help="Report the size and accuracy of each width of leaf values.",
+            metavar="",
+        ),
     ] = False,
     trust: Trust = False,
     as_json: OutputAsJson = False,
@@ -120,8 +129,8 @@ def export(
 ) -> None:
     """Write a model as one C file, for servers, microcontrollers and browsers.
 
-    MODEL is a trained model as it is, or a classifier that accelerate, anytime or
-    prune has written: the code then exits early, takes single steps or buys features.
+    MODEL is a trained model, or a classifier written by accelerate, anytime or prune:
+    the code then exits early, takes single steps or fetches features on demand.
 
     Exit code 1: the rows do not prove the bound in integer arithmetic. The file is
     written anyway, and says so.

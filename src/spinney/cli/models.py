@@ -39,7 +39,9 @@ Target = Annotated[
 ]
 Trust = Annotated[
     bool,
-    typer.Option("--trust", help="Load pickles too, which can run any code."),
+    typer.Option(
+        "--trust", help="Load pickles too, which can run any code.", metavar=""
+    ),
 ]
 
 PICKLES = (".pkl", ".pickle", ".joblib")

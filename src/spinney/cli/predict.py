@@ -81,8 +81,8 @@ def predict(
     model: Annotated[
         Path,
         typer.Argument(
-            help="File of spinney accelerate, or any other model file; a pickle with "
-            "--trust.",
+            help="File written by spinney accelerate, or any other model file; a "
+            "pickle with --trust.",
             metavar="MODEL",
             show_default=False,
         ),
@@ -116,7 +116,9 @@ def predict(
     proba: Annotated[
         bool,
         typer.Option(
-            "--proba", help="Write the probability of each class, too: probability_..."
+            "--proba",
+            help="Also write the probability of each class, in columns probability_...",
+            metavar="",
         ),
     ] = False,
     n_jobs: Jobs = None,

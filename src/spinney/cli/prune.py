@@ -47,14 +47,14 @@ def prune(
         Path | None,
         typer.Option(
             help="JSON file with the cost of each feature, by its name or as a list. "
-            "What it does not name costs 1, as everything does without it."
+            "Features that it leaves out cost 1, and without this option all do."
         ),
     ] = None,
     budget: Annotated[
         float | None, typer.Option(help="Largest mean feature cost of a row.")
     ] = None,
     trade_off: Annotated[
-        float | None, typer.Option(help="Error that a unit of cost is worth.")
+        float | None, typer.Option(help="Error accepted per unit of cost saved.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -69,11 +69,11 @@ def prune(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Prune a forest whose features cost something.
+    """Prune a forest to lower the cost of its features.
 
-    Prints all supported trade-offs between the mean feature cost of a row and the
-    error, on the labelled rows of DATA, which the model should not have been trained
-    on. With --budget or --trade-off one of them is chosen, and -o writes it.
+    Prints all optimal trade-offs between the mean feature cost of a row and the error,
+    on the labelled rows of DATA, which the model should not have been trained on. With
+    --budget or --trade-off one of them is chosen, and -o writes it.
     """
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)

@@ -57,11 +57,18 @@ def strategy(
         ),
     ] = 1e-3,
     objective: Annotated[
-        Objective, typer.Option(help="What is minimised, and where the bound holds.")
+        Objective,
+        typer.Option(
+            help="What is minimised: minimean, minimixed or minimax.", metavar="NAME"
+        ),
     ] = Objective.minimean,
     min_votes: Annotated[int, typer.Option(help="Votes that are always cast.")] = 1,
     round: Annotated[
-        Rounding, typer.Option(help="Randomise where that is best, or never.")
+        Rounding,
+        typer.Option(
+            help="randomise where that is better, or stay deterministic.",
+            metavar="HOW",
+        ),
     ] = Rounding.randomise,
     out: Annotated[
         Path | None,
@@ -73,9 +80,9 @@ def strategy(
 ) -> None:
     """Find when a majority vote may stop early.
 
-    Voters vote in random order, and all splits of their votes count as equally
-    likely. Prints after how many votes which counts decide, how many votes that takes,
-    and a proven bound on the best that any strategy can do.
+    Voters vote in random order, and all splits of their votes count as equally likely.
+    Prints the counts that decide after each number of votes, the expected number of
+    votes, and a proven bound on the best that any strategy can do.
     """
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)

@@ -17,26 +17,27 @@ def warm_up(
     into: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for the compiled kernels; SPINNEY_CACHE_DIR names it later.",
-            show_default="where spinney looks anyway",
+            help="Folder for the compiled kernels; set SPINNEY_CACHE_DIR to it later.",
+            show_default="the default cache folder",
         ),
     ] = None,
     cpu: Annotated[
         str | None,
         typer.Option(
-            help="Level of a fleet of mixed processors, such as x86-64-v3.",
-            show_default="this very processor",
+            help="Processor level to compile for, in a fleet of mixed processors: "
+            "x86-64-v3, for example.",
+            show_default="this processor",
         ),
     ] = None,
     as_json: OutputAsJson = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Compile all kernels now, so that no later call has to wait for it.
+    """Compile all kernels now, so that no later call has to wait.
 
-    Meant for the build of a container image: the compiled kernels are kept on disk
-    and loaded by every process that runs later on the same kind of processor, also
-    from a folder that is read-only by then.
+    For building container images: the compiled kernels are kept on disk and loaded by
+    every later process on the same kind of processor, even if the folder is read-only
+    by then.
     """
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)
@@ -45,7 +46,7 @@ def warm_up(
 
             check_level(cpu)
         start = time.perf_counter()
-        console.print("Compiling; on a new machine this takes a minute or two ...")
+        console.print("Compiling; on a new machine this takes a minute or two.")
         import spinney
 
         kernels = spinney.warm_up(into, cpu=cpu)
@@ -65,7 +66,7 @@ def warm_up(
         console.print(table)
         console.print(f"{len(kernels)} kernels ready after {seconds:.1f} s.")
         if folder is None:
-            console.print("Nothing was kept: no folder for it can be written to.")
+            console.print("Nothing was kept: no cache folder is writable.")
             return
         console.print(f"Kept in {folder}", soft_wrap=True)
         if into is not None:
