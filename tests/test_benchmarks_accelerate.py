@@ -150,8 +150,10 @@ def test_short_table_goes_between_the_marks_and_nowhere_else(result, tmp_path, c
     assert text.startswith(f"before\n{tables.BEGIN}\n")
     assert text.endswith(f"{tables.END}\nafter\n")
     assert "old" not in text
-    line = r"20.0 | 4.00 (Rough\*) | **3.00** | 6.67 | **1.00** | 20.0 | 8.1 % | 0.08 %"
+    line = r"20.0 | 4.00 (Rough\*) | **3.00** (7 ×) | **1.00** (20 ×) | 0.08 %"
     assert f"| Covertype: a forest | {line} |" in text
+    assert "8.1 % on Covertype" in text
+    assert "Covertype" in (tmp_path / tables.FIGURE).read_text()
 
     readme.write_text("no marks")
     tables.write_pages(result, page, readme)

@@ -12,6 +12,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from benchmarks.accelerate.drawing import draw
+from benchmarks.accelerate.names import NAMES, boosted_first, brief
 from benchmarks.accelerate.worker import FAST, OWN, WHOLE
 from benchmarks.compare.cells import (
     agrees,
@@ -29,20 +31,9 @@ from benchmarks.papers.page import put_results
 
 PAGE = Path(__file__).parent / "README.md"
 README = Path(__file__).resolve().parents[2] / "README.md"
+FIGURE = Path("docs", "figures", "speed.svg")
+HOW = "benchmarks/accelerate/README.md"
 BEGIN, END = "<!-- accelerate: begin -->", "<!-- accelerate: end -->"
-
-NAMES = {
-    "covertype": "Covertype",
-    "census_income_kdd": "Census income",
-    "cdc_diabetes": "CDC diabetes",
-    "skin_segmentation": "Skin",
-    "sepsis_survival": "Sepsis",
-    "dota2": "Dota2",
-    "diabetes130": "Hospitalization",
-    "shuttle": "Shuttle",
-    "adult": "Adult",
-    "nomao": "Nomao",
-}
 
 # What is aimed at: so many times as fast as the fastest other engine, on data sets
 # where the paper needs less than this share of the trees.
@@ -74,53 +65,56 @@ def write_pages(
     text = f"{before}{BEGIN}\n{short(result)}\n{END}{after}"
     readme.write_text(text, encoding="utf-8")
     print(f"short table: {readme}")
+    figure = readme.parent / FIGURE
+    draw(result, figure)
+    print(f"figure: {figure}")
 
 
 def short(result: dict[str, Any]) -> str:
-    """Return one table for the README, and what has to be known to read it."""
+    """Return one table for the README, and how to read it."""
     batch = result["settings"]["batch"]
     level = percent(result["settings"]["level"], 1)
     heads = [
         "own `predict`",
         "fastest other engine",
         "**spinney, exact**",
-        "times own",
-        f"**spinney, early exit ({level})**",
-        "times own",
-        "trees evaluated",
-        "disagreement on new rows",
+        f"**spinney, early exit** (bound {level})",
+        "measured",
     ]
     lines = []
-    for case in result["cases"]:
+    for case in boosted_first(result):
         fit, ours = case["fits"][0], per_row(case, FAST, batch)
         own, peer = per_row(case, OWN, batch), fastest(case, batch)
         whole = per_row(case, WHOLE, batch)
         lines.append(
             (
-                f"{NAMES[case['dataset']]}: {case['title']}",
+                brief(case),
                 [
                     number(own),
                     _named(case, peer),
-                    f"**{number(whole)}**",
-                    number(own / whole),
-                    f"**{number(ours)}**",
-                    number(own / ours),
-                    percent(fit["share"], 1),
+                    f"**{number(whole)}** ({own / whole:.0f} ×)",
+                    f"**{number(ours)}** ({own / ours:.0f} ×)",
                     percent(fit["n_differ"] / fit["n_new"], 2),
                 ],
             )
         )
     about = result["machine"]
+    trees = ", ".join(
+        f"{percent(case['fits'][0]['share'], 1)} on {NAMES[case['dataset']]}"
+        for case in boosted_first(result)
+    )
     text = (
         f"Microseconds per row in batches of {batch:,} on one thread, medians of one "
         f"run in which all engines took turns ({about['cpu']}, {about['cores']} cores, "
-        f"{about['date']}). Early exit with "
-        f"`max_disagreement={result['settings']['level']:g}`; all others evaluate "
-        "every tree."
+        f"{about['date']}); in brackets, times as fast as the model's own `predict`. "
+        "*Measured* is the share of new rows for which early exit changed the "
+        f"prediction. It evaluated {trees} of the trees; all others evaluate every "
+        "tree."
     )
     parts = [
-        textwrap.fill(text, 88),
+        f"Microseconds per row ([how measured]({HOW})):",
         table("model", heads, lines),
+        textwrap.fill(text, 88),
         textwrap.fill(_footnote(result["cases"], (batch,)), 88),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -342,7 +336,7 @@ def _case(case: dict[str, Any]) -> str:
 
 
 def _named(case: dict[str, Any], peer: tuple[str, float] | None) -> str:
-    """Return the time of an engine and its name; a star if its answers differ."""
+    """Return the time of an engine and its name; a star if its predictions differ."""
     if peer is None:
         return ""
     star = "" if agrees(case, peer[0]) else r"\*"
@@ -360,7 +354,7 @@ def _footnote(cases: list[dict[str, Any]], batches: tuple[int, ...]) -> str:
     if all(agrees(case, name) for case, name in found):
         return ""
     return (
-        "\\* Its answers are not those of the model on every row: another label, or a "
+        "\\* Its predictions differ from the model's on some rows: another label, or a "
         "probability that differs by more than 0.00001."
     )
 
