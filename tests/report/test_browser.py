@@ -218,7 +218,7 @@ def test_the_page_compares_with_the_original_and_warns_of_lost_classes(
     path = tmp_path / "page.html"
     Report(report).save(path)
     browser.open(path, width=390)
-    assert "GradientBoostingClassifier's own predict" in text_of(browser, "main")
+    assert "the model's own predict" in text_of(browser, "main")
     warning = browser.run("document.querySelector('#classes .warning').innerText")
     assert "no longer predicted at all: “rare”" in warning
     assert browser.run("document.querySelector('#promise .warning')") is None

@@ -89,10 +89,10 @@ def figure_of_distribution(report: Mapping[str, Any]) -> Figure:
             "Distribution of the votes",
             f"votes for “{classes[-1]}”, of {n_trees:,}",
         )
-        caption = (
-            f"Votes of all {n_trees:,} {word}, row by row. Rows far from the decision "
-            "threshold are decided after a few votes; those close to it take most of "
-            "the work."
+        caption = f"Votes of all {n_trees:,} {word}, row by row."
+        early = (
+            "Rows far from the decision threshold are decided after a few votes; those "
+            "close to it take most of the work."
         )
     elif what == "score":
         title, label = (
@@ -101,15 +101,19 @@ def figure_of_distribution(report: Mapping[str, Any]) -> Figure:
         )
         caption = (
             f"The score of all {word}, row by row. Above the decision threshold the "
-            f"prediction is “{classes[-1]}”. Rows far from it are decided early."
+            f"prediction is “{classes[-1]}”."
         )
+        early = "Rows far from it are decided early."
     else:
         title = "Distribution of the lead"
         label = "lead of the best class" + (", in votes" if "votes" in what else "")
         caption = (
             f"How far the best class is ahead of the second one with all {word}, row "
-            "by row. Rows with a large lead are decided early."
+            "by row."
         )
+        early = "Rows with a large lead are decided early."
+    if report["kind"] != "all trees":
+        caption += f" {early}"
     return figure_of_histogram(
         "distribution",
         title,
@@ -262,7 +266,7 @@ def _figure_of_margins(
         y_axis,
         [
             Band(area, "first"),
-            Line(edge, "first", dots=2 < len(edge) < 40, label="done"),
+            Line(edge, "first", dots=2 < len(edge) < 40, label="decided"),
         ],
     )
     cells = [(f"{step:,}", number(value, 4)) for step, value in known]

@@ -108,7 +108,7 @@ def figure_of_sweep(report: Mapping[str, Any]) -> Figure:
         "from the model's own. The ring is the bound chosen with the slider."
     )
     if is_bounded:
-        caption += " The dotted line is the bound of this classifier."
+        caption += " The dotted line is what each bound allows."
     return Figure(
         "sweep", f"Disagreement against {word} evaluated", caption, chart, table
     )

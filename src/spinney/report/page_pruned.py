@@ -251,7 +251,7 @@ def _features(report: Mapping[str, Any]) -> Section:
     words = f"Features used on these rows: {n_bought:,} of {n_features:,}."
     if listed:
         words += " Those with the highest total cost come first."
-    heads = ("Feature", "Cost", "Bought for") + (("Before",) if before else ())
+    heads = ("Feature", "Cost", "Needed by") + (("Before pruning",) if before else ())
     rows = [
         (feature["name"], number(feature["cost"]), percent(feature["bought"]))
         + ((percent(feature["before"]),) if before else ())

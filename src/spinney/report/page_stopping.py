@@ -149,7 +149,7 @@ def _beside_original(clock: Mapping[str, Any], kind: str, n_rows: int) -> str:
     if original is None:
         return f"measured here on {n_rows:,} rows"
     return (
-        f"{number(original)} µs with {clock['original']}'s own predict: "
+        f"{number(original)} µs with the model's own predict: "
         f"{times(ratio(original, clock[kind]))} as fast"
     )
 
@@ -168,8 +168,7 @@ def _tiles_of_time(clock: Mapping[str, Any], word: str) -> list[Tile]:
         if original is not None:
             factor = times(ratio(original, own))
             whose = f"as fast as the original model{short}"
-            name = f"{clock['original']}'s own predict"
-            beside = f"{number(original)} µs with {name}, {beside}"
+            beside = f"{number(original)} µs with the model's own predict, {beside}"
         tiles.append(Tile(factor, whose, f"{number(own)} µs per row, {how}; {beside}"))
     return tiles
 
@@ -180,11 +179,11 @@ def _allowed(report: Mapping[str, Any]) -> str:
     words = []
     if settings["max_disagreement"] is not None:
         by_class = promised is not None and promised["by_class"]
-        of = " of the rows of each class, at most," if by_class else ""
-        words.append(f"{percent(settings['max_disagreement'])}{of} allowed")
+        of = " of the rows of any class" if by_class else ""
+        words.append(f"up to {percent(settings['max_disagreement'])}{of} allowed")
     if settings["max_accuracy_loss"] is not None:
         loss = percent(settings["max_accuracy_loss"])
-        words.append(f"{loss} more errors allowed")
+        words.append(f"up to {loss} more errors allowed")
     return " and ".join(words)
 
 
@@ -233,9 +232,9 @@ def _work(report: Mapping[str, Any]) -> Section:
     word = trees_word(report)
     done = report["trees"]["done"]
     table = Table(
-        ("Rows done", f"After {word}"),
+        ("Rows decided", f"After {word}"),
         [(percent(at["share"]), f"{at['trees']:,}") for at in done],
-        caption=f"How many {word} are enough for how many rows",
+        caption=f"Number of {word} after which a share of the rows is decided",
     )
     return Section(
         "work", f"{word.capitalize()} evaluated", [], [figure_of_counts(report)], table
