@@ -52,7 +52,7 @@ def _less_work():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "microseconds_per_row", times)
-        patch.setattr(problems, "PATHS", (50_000, 5, 200))
+        patch.setattr(problems, "PATHS", (20_000, 5, 200))
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -12,8 +13,9 @@ import typer
 from typer.testing import CliRunner
 
 import spinney
+from spinney.cli import console as console_module
 from spinney.cli.app import app
-from spinney.cli.console import output, plain_errors, progress_bar
+from spinney.cli.console import complain, output, plain_errors, progress_bar
 from spinney.errors import SpinneyWarning
 
 SUBCOMMANDS = (
@@ -147,6 +149,30 @@ def test_warnings_of_spinney_become_messages_and_others_are_kept_back(capsys):
         plain_errors(debug=True),
     ):
         warnings.warn("names of columns", UserWarning, stacklevel=1)
+
+
+def test_messages_break_between_words_at_a_terminal(monkeypatch, capsys):
+    message = "There is no column 'weight', and nothing like it. " * 3
+    complain(message)
+    assert capsys.readouterr().err == f"error: {message}\n"
+    monkeypatch.setattr(console_module.Console, "is_terminal", True)
+    monkeypatch.setenv("COLUMNS", "40")
+    complain(message)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().err).splitlines()
+    assert len(lines) > 3
+    assert max(map(len, lines)) <= 40
+    assert " ".join(map(str.strip, lines)) == f"error: {message}".strip()
+
+
+def test_a_warning_waits_until_the_bar_is_gone(capsys):
+    with plain_errors(debug=False):
+        with progress_bar(output(quiet=False), "working") as show:
+            warnings.warn("few rows", SpinneyWarning, stacklevel=1)
+            show(0.5)
+            assert capsys.readouterr().err == ""
+        assert capsys.readouterr().err == "warning: few rows\n"
+        warnings.warn("fewer rows", SpinneyWarning, stacklevel=1)
+        assert capsys.readouterr().err == "warning: fewer rows\n"
 
 
 def test_a_way_out_is_no_error():

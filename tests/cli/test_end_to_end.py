@@ -111,7 +111,7 @@ def test_prune_shows_the_frontier(run):
     printed = succeeded(
         run("prune", "model.joblib", "rows.csv", "--target", "ill", "--trust")
     )
-    assert "Supported trade-offs" in printed
+    assert "Optimal trade-offs" in printed
 
 
 def test_anytime_compares_orders(run, tmp_path):

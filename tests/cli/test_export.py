@@ -85,7 +85,7 @@ def test_places_where_nothing_can_be_written(work, tmp_path):
     for name, says in (
         ("a" * 300 + ".c", "too long"),
         ("file/model.c", "is a file"),
-        ("none/model.c", "Make it first"),
+        ("none/model.c", "Create it first"),
         ("loop.c", "leads back to itself"),
     ):
         done = run("export", work / "forest.spinney", "-o", tmp_path / name)

@@ -50,8 +50,8 @@ def saved(work, tmp_path_factory):
 
 
 WORDS = {
-    "forest": ["forest (Forest)", "25, put together by mean"],
-    "sequential": ["votes that stop early", "voting", "soft", "at most 2 % of the"],
+    "forest": ["forest (Forest)", "25, combined by mean"],
+    "sequential": ["early exit from a vote", "voting", "soft", "at most 2 % of the"],
     "cascade": ["cascade", "rule", "thresholds", "expected trees", "of 25 per row"],
     "all": ["all trees are evaluated", "Every prediction is that of the full"],
     "anytime": ["anytime forest", "steps", "150"],

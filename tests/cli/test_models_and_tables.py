@@ -108,7 +108,7 @@ def test_prune_prints_the_frontier_and_writes_what_was_chosen(folder, tmp_path):
     arguments += ("--target", "diagnosis", "--costs", costs, "--budget", "4")
     done = run(*arguments, "-o", out, "--plot", plot)
     assert done.exit_code == 0, done.output
-    assert "Supported trade-offs" in done.output
+    assert "Optimal trade-offs" in done.output
     assert "Chosen: mean feature cost" in done.output
     pruned = spinney.load(out)
     assert pruned.feature_cost(FRAME[300:].to_numpy()).mean() <= 4

@@ -70,20 +70,20 @@ def boosting(name):
 def bounded(kind):
     """Return what `fitted` does, for other bounds than one on all rows."""
     X, y = make_classification(
-        6000, 8, n_informative=5, weights=[0.8], flip_y=0.05, random_state=0
+        4000, 8, n_informative=5, weights=[0.8], flip_y=0.05, random_state=0
     )
     labels = np.array(["ok", "fraud"])[1 - y] if kind == "per class" else y
-    model = GradientBoostingClassifier(n_estimators=40, max_depth=3, random_state=0)
-    model.fit(X[:1500], labels[:1500])
+    model = GradientBoostingClassifier(n_estimators=25, max_depth=3, random_state=0)
+    model.fit(X[:1000], labels[:1000])
     settings = {
         "threshold": {"max_disagreement": 0.02, "decision_threshold": 0.2},
         "per class": {"max_disagreement": {"fraud": 0.05, "ok": 0.02}},
-        "accuracy loss": {"max_accuracy_loss": 0.02, "y": labels[1500:4500]},
+        "accuracy loss": {"max_accuracy_loss": 0.02, "y": labels[1000:3200]},
     }[kind]
     classifier = spinney.accelerate(
-        model, X[1500:4500], method="cascade", random_state=0, **settings
+        model, X[1000:3200], method="cascade", random_state=0, **settings
     )
-    return classifier, model, X[4500:], labels[4500:]
+    return classifier, model, X[3200:], labels[3200:]
 
 
 @cache

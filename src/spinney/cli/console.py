@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from spinney.errors import SpinneyError, SpinneyWarning
 from spinney.persistence.atomic_write import write_atomically
@@ -52,10 +53,10 @@ def output(*, quiet: bool) -> Console:
 
 @contextmanager
 def progress_bar(console: Console, what: str) -> Iterator[Callable[..., None]]:
-    """Show a bar while something goes on, and take it away afterwards.
+    """Show a bar while something runs, and remove it afterwards.
 
-    Yields what is to be called with the share of the work that is done and, if there
-    is more to tell, a few words.
+    Yields a function to call with the share of the work that is done and, optionally,
+    a few words. Warnings wait until the bar is gone: on its line they would be lost.
     """
     columns = (
         TextColumn(what),
@@ -64,13 +65,33 @@ def progress_bar(console: Console, what: str) -> Iterator[Callable[..., None]]:
         TextColumn("{task.fields[words]}"),
     )
     hidden = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+    with (
+        _held_back(),
+        Progress(*columns, console=console, transient=True, disable=hidden) as bar,
+    ):
         task = bar.add_task(what, total=1.0, words="")
 
         def show(share: float, words: str = "") -> None:
             bar.update(task, completed=share, words=words)
 
         yield show
+
+
+# Warnings that wait for the end of a progress bar; None if there is no bar.
+_waiting: list[str] | None = None
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Collect warnings, and print them at the end."""
+    global _waiting
+    _waiting = []
+    try:
+        yield
+    finally:
+        messages, _waiting = _waiting, None
+        for message in messages:
+            complain(message, of="warning")
 
 
 def save_figure(ax: Axes, path: Path) -> None:
@@ -93,8 +114,9 @@ def complain(message: str, *, of: str = "error") -> None:
     # Not markup: a message may hold brackets of its own, and none may be lost.
     console = Console(stderr=True, highlight=False)
     style = "bold red" if of == "error" else "bold yellow"
-    console.print(f"{of}:", style=style, end=" ")
-    console.print(message, markup=False, soft_wrap=True)
+    text = Text.assemble((f"{of}:", style), " ", message)
+    # Whole words on the lines of a terminal; elsewhere one line, for other programs.
+    console.print(text, soft_wrap=not console.is_terminal)
 
 
 @contextmanager
@@ -127,4 +149,7 @@ def plain_errors(debug: bool) -> Iterator[None]:
 
 
 def _warn(message: Any, *_: Any, **__: Any) -> None:
-    complain(str(message), of="warning")
+    if _waiting is None:
+        complain(str(message), of="warning")
+    else:
+        _waiting.append(str(message))

@@ -33,8 +33,8 @@ N_NAMES = 6
 
 KINDS = {
     "Forest": "forest",
-    "SequentialVotingClassifier": "votes that stop early",
-    "CascadeClassifier": "scores that stop early (cascade)",
+    "SequentialVotingClassifier": "early exit from a vote",
+    "CascadeClassifier": "early exit by a cascade",
     "AllTreesClassifier": "forest of which all trees are evaluated",
     "AllTreesRegressor": "regressor of which all trees are evaluated",
     "AnytimeForestClassifier": "anytime forest",
@@ -230,7 +230,7 @@ def _lines(facts: dict[str, Any], loaded: Any) -> list[tuple[str, str]]:
         ("holds", f"{facts['kind']} ({facts['class']})"),
         ("source", forest["source"] or "not told"),
         ("size", size),
-        ("trees", f"{forest['trees']:,}, put together by {forest['aggregation']}"),
+        ("trees", f"{forest['trees']:,}, combined by {forest['aggregation']}"),
         ("nodes", f"{forest['nodes']:,}, {forest['leaves']:,} of them leaves"),
         ("depth", f"up to {forest['depth']:,}, {forest['mean_depth']:.1f} on average"),
         ("features", _counted(forest["features"], forest["feature_names"])),

@@ -164,7 +164,7 @@ def _document(pruner: FeatureCostPruner, chosen: bool) -> dict[str, Any]:
 def _show(pruner: FeatureCostPruner, chosen: bool, console: Console) -> None:
     """Print the frontier for people, and the point that was chosen."""
     frontier = pruner.frontier_
-    table = TextTable(title="Supported trade-offs", title_justify="left")
+    table = TextTable(title="Optimal trade-offs", title_justify="left")
     for heading in (
         "trade-off",
         "mean feature cost",

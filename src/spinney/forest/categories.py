@@ -37,7 +37,7 @@ def as_categories(
     Parameters
     ----------
     given : sequence
-        For each column None, or its categories in the order of their codes: all texts
+        For each column None, or its categories in the order of their codes: all strings
         or all numbers.
     n_features : int
         Number of columns.
@@ -63,7 +63,7 @@ def as_categories(
         right = kinds <= {str} or kinds <= {bool} or kinds <= {int} or kinds <= {float}
         if not right or any(value != value for value in plain):
             msg = (
-                f"categories of column {column} must be all texts, all integers, all "
+                f"categories of column {column} must be all strings, all integers, all "
                 f"floats or all booleans, got {sorted(k.__name__ for k in kinds)}."
             )
             raise InvalidForestError(msg)

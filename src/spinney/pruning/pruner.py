@@ -254,7 +254,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         msg = (
             f"With {setting} all trees are pruned to their roots: the forest uses no "
             f"feature and predicts the same class for every row. {remedy}: the "
-            f"cheapest supported forest with a split costs {bought.min():.4g} per row."
+            f"cheapest forest with a split costs {bought.min():.4g} per row."
         )
         warnings.warn(msg, SpinneyWarning, stacklevel=3)
 

@@ -22,8 +22,7 @@ MOST_CLASSES = 50
 
 
 def collect(classifier: Any, X: Any, y: Any = None) -> dict[str, Any]:
-    """Return measurements of a fitted classifier on rows, as numbers, strings and
-    lists.
+    """Measure a fitted classifier on rows, and return plain values.
 
     Parameters
     ----------

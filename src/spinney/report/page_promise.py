@@ -15,7 +15,7 @@ MOST_CLASSES = 20
 HOW_SURELY = {
     "never": "always",
     "each row": "for every row, over the random order of the trees",
-    "expected": "on average over new rows from the same source",
+    "expected": "on average over new rows",
     "votes": "on average over the given distribution of votes",
     "out of bag": "an estimate from the training rows",
 }

@@ -157,13 +157,13 @@ def _reason_against(classifier: Any, n_rows: int) -> str | None:
     if n_rows < FEWEST_ROWS:
         return (
             "Other bounds are fitted on one half of the rows and measured on the "
-            "other, and {n_rows} rows are too few for that: pass {FEWEST_ROWS} or "
+            f"other, and {n_rows} rows are too few for that: pass {FEWEST_ROWS} or "
             "more."
         )
     if classifier.forest_ is None and n_rows > MOST_CALLED_ROWS:
         return (
             "Each voter is a function call, and other bounds would call all of them "
-            "on all rows: pass at most {MOST_CALLED_ROWS:,} rows for that."
+            f"on all rows: pass at most {MOST_CALLED_ROWS:,} rows for that."
         )
     return None
 
