@@ -15,6 +15,7 @@ from spinney.calibration.bounds import rows_needed
 from spinney.calibration.row_splits import (
     LEAST_TO_FIT,
     SHARES,
+    SHARES_OF_ONE_CANDIDATE,
     SHARES_WITH_COMPARISON,
     at_most,
     held_out_split,
@@ -29,7 +30,7 @@ def split(n_rows, shares=SHARES, n_to_prove=299):
 
 @given(
     n_rows=st.integers(0, 2000),
-    shares=st.sampled_from([SHARES, SHARES_WITH_COMPARISON]),
+    shares=st.sampled_from([SHARES, SHARES_OF_ONE_CANDIDATE, SHARES_WITH_COMPARISON]),
     n_to_prove=st.integers(0, 1000),
 )
 def test_every_row_has_one_use_and_a_promise_gets_what_it_takes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -39,6 +39,7 @@ from spinney.calibration.limits import (
     limits_for,
 )
 from spinney.calibration.row_splits import (
+    SHARES_OF_ONE_CANDIDATE,
     SHARES_WITH_COMPARISON,
     split_by_class,
     split_by_use,
@@ -262,13 +263,14 @@ def accelerate(
         confidence,
         max_accuracy_loss,
     )
-    parts, level = _shared_out(whole, X, y, limits, rng)
+    approaches = _approaches(whole.forest_, method)
+    shares = SHARES_WITH_COMPARISON if len(approaches) > 1 else SHARES_OF_ONE_CANDIDATE
+    parts, level = _shared_out(whole, X, y, limits, shares, rng)
     selection = Selection(whole, parts, limits)
     # Read once; the steps of a pipeline before the last one are in the model only.
     given = trained if whole.has_preprocessing else whole.forest_
     aims = limits.as_parameters() if level > 0.0 else {"max_disagreement": 0.0}
     settings = {**aims, "random_state": seed, "n_jobs": n_jobs}
-    approaches = _approaches(whole.forest_, method)
     for number, approach in enumerate(approaches):
         show(0.05 + 0.7 * number / len(approaches))
         selection.add(approach, given, settings)
@@ -365,6 +367,7 @@ def _shared_out(
     X: Any,
     y: NDArray[Any] | None,
     limits: Limits,
+    shares: Mapping[str, float],
     rng: np.random.RandomState,
 ) -> tuple[Parts, float]:
     """Part the rows by what they are for; return the level to aim at as well.
@@ -380,7 +383,7 @@ def _shared_out(
             f"least {LEAST_ROWS}."
         )
         raise InvalidArgumentError(msg)
-    shares, level = SHARES_WITH_COMPARISON, limits.level
+    level = limits.level
     full = np.zeros(n_rows, dtype=np.intp)  # which class makes no difference
     if limits.by_class is not None and level > 0.0:
         full = class_codes(whole.classes_, whole.predict(X))
@@ -410,6 +413,7 @@ def _shared_out(
         to_compare=_safe_indexing(X, parts.compare),
         to_prove=_safe_indexing(X, parts.prove),
         given=np.bincount(full, minlength=len(limits.classes)),
+        share_to_prove=shares["prove"],
         true_compare=None if true is None else true[parts.compare],
         true_prove=None if true is None else true[parts.prove],
     ), level

@@ -29,7 +29,6 @@ from spinney.calibration.ladder import (
 )
 from spinney.calibration.limits import Limits
 from spinney.calibration.promise import Promise
-from spinney.calibration.row_splits import SHARES_WITH_COMPARISON
 from spinney.errors import SpinneyWarning
 
 # What makes fitted classifiers, from the most cautious to the boldest.
@@ -50,6 +49,8 @@ class Parts:
         Rows that nothing is fitted to or chosen by, to establish a promise on.
     given : ndarray of int
         How many rows there are, of each class if that is known.
+    share_to_prove : float
+        Which share of the rows is meant for the promise.
     true_compare, true_prove : ndarray of int or None
         True classes of the rows to compare and to prove on, as indices, if there is a
         bound on the loss of accuracy.
@@ -59,6 +60,7 @@ class Parts:
     to_compare: Any
     to_prove: Any
     given: NDArray[np.int64]
+    share_to_prove: float
     true_compare: NDArray[np.intp] | None = None
     true_prove: NDArray[np.intp] | None = None
 
@@ -247,9 +249,10 @@ class Selection:
             full = self._codes_of(self.whole, fresh)
         kept = None
         if chosen.ladder:
+            ladder_rows = chosen.classifier.ladder_rows(fresh, full)
             kept = boldest_kept(
                 (make() for make in chosen.ladder),
-                lambda candidate: self._codes_of(candidate, fresh),
+                lambda candidate: candidate.answers_on(ladder_rows),
                 full,
                 self.limits,
                 self.parts.true_prove,
@@ -302,7 +305,7 @@ class Selection:
             self.limits,
             full,
             self.parts.given,
-            share=SHARES_WITH_COMPARISON["prove"],
+            share=self.parts.share_to_prove,
             fallback=(
                 "rows exit only where the remaining trees cannot change the prediction"
                 if is_certain

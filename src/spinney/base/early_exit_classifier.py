@@ -28,6 +28,7 @@ from spinney.calibration.ladder import (
     certificate_of,
     warn_of_certain_exits,
 )
+from spinney.calibration.ladder_rows import LadderRows
 from spinney.calibration.limits import Bounds, Limits, limits_for
 from spinney.calibration.promise import Promise
 from spinney.calibration.row_splits import (
@@ -269,11 +270,12 @@ class EarlyExitClassifier(EarlyProbabilities, CountingClassifier):
         """
         engine: EarlyExitEngine | None = None
         level = limits.level
+        ladder_rows = LadderRows(rows, full, self.n_jobs)
 
         def answers_of(fitted: FittedRule) -> NDArray[np.intp]:
             nonlocal engine
             engine = engine_for(fitted.rule, engine)
-            return engine.evaluate(rows, self.n_jobs)[0]
+            return ladder_rows.answers(engine)
 
         kept = None
         if level > 0.0 and len(ladder) and limits.are_enough(full):
@@ -387,6 +389,28 @@ class EarlyExitClassifier(EarlyProbabilities, CountingClassifier):
 
     def _evaluate(self, rows: Any) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
         return self._engine.evaluate(rows, self.n_jobs)
+
+    def ladder_rows(self, X: Any, full: NDArray[np.intp]) -> LadderRows:
+        """Return rows that several rules of this kind are to be tested on.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        full : ndarray of shape (n_rows,)
+            Class indices that the full ensemble gives them.
+        """
+        return LadderRows(self._rows(X), full, self.n_jobs)
+
+    def answers_on(self, ladder_rows: LadderRows) -> NDArray[np.intp]:
+        """Return the class indices of rows that several rules are tested on.
+
+        Parameters
+        ----------
+        ladder_rows : LadderRows
+            The rows, converted.
+        """
+        return ladder_rows.answers(self._engine)
 
     def _row_predictor(self) -> Callable[[NDArray[np.floating]], Any]:
         return self._engine.predictor()

@@ -29,6 +29,7 @@ from spinney.calibration.bounds import check_confidence, check_max_disagreement
 from spinney.calibration.fitted_rule import FittedRule, unmeasured
 from spinney.calibration.limits import Bounds, check_bounds
 from spinney.calibration.row_splits import at_most
+from spinney.cascade.dropping import MOST_ROWS
 from spinney.cascade.fitter import RuleFitter, measured
 from spinney.cascade.orders import (
     NEED_LABELS,
@@ -334,7 +335,10 @@ array-like, default="qwyc"
         self, rows: NDArray[np.floating], rng: np.random.RandomState
     ) -> ScoreTable:
         """Return the scores of rows, of very many a random part."""
-        some = np.sort(at_most(np.arange(len(rows)), most_rows(self.forest_), rng))
+        most = most_rows(self.forest_)
+        if self._fitter().drops_classes:
+            most = min(most, MOST_ROWS)
+        some = np.sort(at_most(np.arange(len(rows)), most, rng))
         return table_of(self.forest_, rows[some], self.n_jobs)
 
     def _refuse_wrong_classes(self) -> None:
