@@ -31,7 +31,7 @@ def is_known(forest):
     return plain and forest.encoder is None and leaves.max() <= 64
 
 
-@given(forest=forests(max_depth=8), n_rows=st.sampled_from([0, 1, 2, 7, 8, 9, 64]))
+@given(forest=forests(max_depth=8), n_rows=st.sampled_from([0, 1, 8, 9, 16, 17, 64]))
 def test_masks_give_the_bits_of_the_reference(forest, n_rows):
     if not is_known(forest):
         return

@@ -38,6 +38,7 @@ def test_a_single_row_of_any_kind_is_answered_as_in_a_batch(compiled, input_dtyp
             for i in (0, 3, 59):
                 found = forest.predict_proba(rows[i : i + 1])
                 assert np.array_equal(found, expected[i : i + 1]), kind
+            assert np.array_equal(forest.predict_proba(rows[:9]), expected[:9]), kind
 
 
 def test_what_is_wrong_with_a_single_row_is_still_said(compiled):

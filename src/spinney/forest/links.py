@@ -73,6 +73,14 @@ def exponential(x: NDArray[np.floating], as_in_c: bool = False) -> NDArray[np.fl
     return np.exp(x.astype(np.float64)).astype(np.float32)
 
 
+@cache
+def _expit() -> Callable[..., NDArray[np.float64]]:
+    """Return the logistic curve of SciPy, which takes a while to import."""
+    from scipy.special import expit
+
+    return expit
+
+
 def logistic(raw: NDArray[np.floating], scale: float = 1.0) -> NDArray[np.floating]:
     """Return ``1 / (1 + exp(-scale * raw))``, without overflow.
 
@@ -81,9 +89,8 @@ def logistic(raw: NDArray[np.floating], scale: float = 1.0) -> NDArray[np.floati
     number in twenty on processors with AVX-512.
     """
     if raw.dtype != np.float32:
-        from scipy.special import expit
-
-        return np.asarray(expit(raw.dtype.type(scale) * raw))
+        scaled = raw if scale == 1.0 else raw.dtype.type(scale) * raw
+        return np.asarray(_expit()(scaled))
     one = np.float32(1)
     exponent = np.minimum(-np.float32(scale) * raw, LARGEST_FLOAT32_EXPONENT)
     return one / (one + exponential(exponent))

@@ -95,10 +95,9 @@ class Engine:
         self._masks: dict[type, MaskArguments] = {}
         self._plain: dict[type, tuple[PlainTrees, NDArray[np.floating]]] = {}
         self._kernels: dict[tuple[str, np.dtype], Kernels] = {}
-        # For single rows of each type, once a kernel has answered one: its arguments.
+        # For rows of each type, once a kernel has answered some: its arguments.
         self._quick: dict[np.dtype, tuple[Any, ...]] = {}
-        self._one_row = (1, forest.n_features)
-        self._one_total = (1, forest.n_outputs)
+        self._quick_masks: dict[np.dtype, tuple[Any, ...]] = {}
         self._n_levels = int(forest.depths.sum())
         self._widened: Widened | None = None
         self._is_widened = False
@@ -293,8 +292,9 @@ class Engine:
     def raw_of(self, X: Any, n_jobs: int | None = None) -> NDArray[np.floating]:
         """Return the raw scores of rows as a caller has passed them.
 
-        The same as ``raw(rows(X), n_jobs)``, but a single row that is already what the
-        kernels take goes straight to them: the way there takes as long as all trees.
+        The same as ``raw(rows(X), n_jobs)``, but a single row, or a few, that are
+        already what the kernels take go straight to them: the way there takes as long
+        as all trees.
 
         Parameters
         ----------
@@ -308,13 +308,24 @@ class Engine:
         raw : ndarray of shape (n_rows, n_outputs)
             As from `raw`.
         """
-        if type(X) is np.ndarray and X.shape == self._one_row and n_jobs != 0:
-            arguments = self._quick.get(X.dtype)
-            if arguments is not None and X.flags.carray and may_go_on():
-                row = X.view()
-                row.flags.writeable = False  # see `kernel_arrays`
-                total = np.empty(self._one_total, self.sum_dtype)
-                score_rows(row, *arguments, total)
+        if type(X) is np.ndarray and X.ndim == 2 and n_jobs != 0:
+            n_rows, n_columns = X.shape
+            if n_rows == 1:
+                score, arguments = score_rows, self._quick.get(X.dtype)
+            elif self._least_masked <= n_rows <= MAX_ROWS:
+                score, arguments = score_masked_rows, self._quick_masks.get(X.dtype)
+            else:
+                arguments = None
+            if (
+                arguments is not None
+                and n_columns == self.forest.n_features
+                and X.flags.carray
+                and may_go_on()
+            ):
+                rows = X.view()
+                rows.flags.writeable = False  # see `kernel_arrays`
+                total = np.empty((n_rows, self.forest.n_outputs), self.sum_dtype)
+                score(rows, *arguments, total)
                 return total
         return self.raw(self.rows(X), n_jobs)
 
@@ -363,6 +374,8 @@ class Engine:
         arguments = self._mask_arguments(rows.dtype.type)
         total = np.empty((len(rows), self.forest.n_outputs), self.sum_dtype)
         score_masked_rows(rows, *arguments, self._ends, total)
+        if rows.dtype in self._taken:
+            self._quick_masks[rows.dtype] = (*arguments, self._ends)
         return total
 
     def _compiled_raw(

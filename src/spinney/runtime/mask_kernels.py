@@ -20,7 +20,7 @@ from spinney.runtime.compiler import (
     types,
 )
 from spinney.runtime.kernel_cache import kernel
-from spinney.runtime.leaf_masks import LANES, MAX_ROWS
+from spinney.runtime.leaf_masks import FEW_LANES, LANES, MAX_ROWS
 from spinney.runtime.simd import exceeding, exceeding_or_missing
 
 u = np.uint64
@@ -43,11 +43,12 @@ def _narrow_down(
 ) -> Any:
     index = types.uint64
     signature = types.void(outcomes, index, conditions, masks, index, index, leaves)
+    lanes = outcomes.dtype.bitwidth
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word, bit = ir.IntType(64), ir.IntType(1)
-        vector, bits = ir.VectorType(word, LANES), ir.VectorType(bit, LANES)
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        vector, bits = ir.VectorType(word, lanes), ir.VectorType(bit, lanes)
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
 
         def data(k: int) -> Any:
             array = context.make_array(signature.args[k])
@@ -55,7 +56,7 @@ def _narrow_down(
 
         outcome, condition, mask = builder.gep(data(0), [args[1]]), data(2), data(3)
         # Promoted to a register: the loop below keeps it there.
-        left = _local(builder, ir.Constant(vector, [-1] * LANES))
+        left = _local(builder, ir.Constant(vector, [-1] * lanes))
         step = ir.Constant(word, 1)
         with for_range_slice(builder, args[4], args[5], step, word) as (i, _):
             which = builder.zext(builder.load(builder.gep(condition, [i])), word)
@@ -71,7 +72,7 @@ def _narrow_down(
             fewer = builder.and_(now, remaining)
             builder.store(builder.select(goes_right, fewer, now), left)
         kind = ir.FunctionType(vector, [vector, bit])
-        name = f"llvm.cttz.v{LANES}i64"
+        name = f"llvm.cttz.v{lanes}i64"
         count = _function(builder.module, kind, name)
         found = builder.call(count, [builder.load(left), ir.Constant(bit, 1)])
         where = builder.bitcast(data(6), vector.as_pointer())
@@ -90,26 +91,30 @@ def _plain_narrow_down(
     end: Any,
     leaves: Any,
 ) -> None:
-    left = [~u(0)] * LANES
+    lanes = 8 * outcomes.itemsize
+    left = [~u(0)] * lanes
     for i in range(int(begin), int(end)):
         goes = int(outcomes[int(first) + int(conditions[i])])
-        for r in range(LANES):
+        for r in range(lanes):
             if goes >> r & 1:
                 left[r] &= masks[i]
-    for r in range(LANES):
+    for r in range(lanes):
         leaves[r] = (int(left[r]) & -int(left[r])).bit_length() - 1
 
 
-# (outcomes, first, conditions, masks, begin, end, leaves): for eight rows, whose
-# outcomes of condition c are the bits of outcomes[first + c], write the leaf in which
-# they end to `leaves`: the first that is left by the nodes from `begin` to `end`.
+# (outcomes, first, conditions, masks, begin, end, leaves): for as many rows as a number
+# of `outcomes` has bits, outcomes[first + c] saying where condition c sends them,
+# write the leaf in which they end to `leaves`: the first that is left by the nodes from
+# `begin` to `end`.
 narrow_down: Any = _narrow_down if compiles else _plain_narrow_down
 
 
 @kernel
 def _compare_all(X, columns, column, threshold, kind, outcomes):
-    """Evaluate all conditions; a bit per row says "goes right", a byte for eight."""
+    """Evaluate all conditions; a bit per row says "goes right"."""
     n_conditions = u(column.shape[0])
+    lanes = u(8 * outcomes.itemsize)
+    lowest = (u(1) << lanes) - u(1)
     values = np.zeros(MAX_ROWS * columns.shape[0], dtype=X.dtype)
     for c in range(u(columns.shape[0])):
         for r in range(u(X.shape[0])):
@@ -121,10 +126,59 @@ def _compare_all(X, columns, column, threshold, kind, outcomes):
         else:
             word = exceeding_or_missing(values, first, threshold[q])
         at = q
-        for _ in range(0, X.shape[0], LANES):
-            outcomes[at] = np.uint8(word & u(255))
-            word >>= u(LANES)
+        for _ in range(u(0), u(X.shape[0]), lanes):
+            outcomes[at] = word & lowest
+            word >>= lanes
             at += n_conditions
+
+
+@kernel
+def _add_masked_trees(
+    X,
+    columns,
+    condition_column,
+    condition_threshold,
+    condition_kind,
+    node_offsets,
+    node_condition,
+    node_mask,
+    first_leaf,
+    table,
+    tree_output,
+    outcomes,
+    total,
+):
+    """Add what each tree says about a few rows; `outcomes` is scratch."""
+    n_rows, n_outputs = X.shape[0], total.shape[1]
+    n_conditions = condition_column.shape[0]
+    lanes = 8 * outcomes.itemsize
+    _compare_all(
+        X, columns, condition_column, condition_threshold, condition_kind, outcomes
+    )
+    leaves = np.empty(lanes, dtype=np.uint64)
+    for part in range((n_rows + lanes - 1) // lanes):
+        sums = total[lanes * part : min(lanes * part + lanes, n_rows)]
+        n = u(sums.shape[0])
+        for tree in range(u(tree_output.shape[0])):
+            narrow_down(
+                outcomes,
+                u(part * n_conditions),
+                node_condition,
+                node_mask,
+                u(node_offsets[tree]),
+                u(node_offsets[tree + u(1)]),
+                leaves,
+            )
+            first = u(first_leaf[tree])
+            output = tree_output[tree]
+            if output >= 0 or n_outputs == 1:
+                to = u(max(output, 0))
+                for r in range(n):
+                    sums[r, to] += table[first + leaves[r], u(0)]
+            else:
+                for r in range(n):
+                    for v in range(u(n_outputs)):
+                        sums[r, v] += table[first + leaves[r], v]
 
 
 @kernel
@@ -158,38 +212,42 @@ def score_masked_rows(
     """
     n_rows, n_outputs = X.shape[0], total.shape[1]
     n_conditions = condition_column.shape[0]
-    n_parts = (n_rows + LANES - 1) // LANES
-    outcomes = np.empty(n_parts * n_conditions, dtype=np.uint8)
-    _compare_all(
-        X, columns, condition_column, condition_threshold, condition_kind, outcomes
-    )
     for r in range(n_rows):
         for v in range(n_outputs):
             total[r, v] = ends[0, v]
-    leaves = np.empty(LANES, dtype=np.uint64)
-    for part in range(n_parts):
-        sums = total[LANES * part : min(LANES * part + LANES, n_rows)]
-        n = u(sums.shape[0])
-        for tree in range(u(tree_output.shape[0])):
-            narrow_down(
-                outcomes,
-                u(part * n_conditions),
-                node_condition,
-                node_mask,
-                u(node_offsets[tree]),
-                u(node_offsets[tree + u(1)]),
-                leaves,
-            )
-            first = u(first_leaf[tree])
-            output = tree_output[tree]
-            if output >= 0 or n_outputs == 1:
-                to = u(max(output, 0))
-                for r in range(n):
-                    sums[r, to] += table[first + leaves[r], u(0)]
-            else:
-                for r in range(n):
-                    for v in range(u(n_outputs)):
-                        sums[r, v] += table[first + leaves[r], v]
+    if n_rows <= FEW_LANES:
+        _add_masked_trees(
+            X,
+            columns,
+            condition_column,
+            condition_threshold,
+            condition_kind,
+            node_offsets,
+            node_condition,
+            node_mask,
+            first_leaf,
+            table,
+            tree_output,
+            np.empty(n_conditions, dtype=np.uint8),
+            total,
+        )
+    else:
+        n_parts = (n_rows + LANES - 1) // LANES
+        _add_masked_trees(
+            X,
+            columns,
+            condition_column,
+            condition_threshold,
+            condition_kind,
+            node_offsets,
+            node_condition,
+            node_mask,
+            first_leaf,
+            table,
+            tree_output,
+            np.empty(n_parts * n_conditions, dtype=np.uint16),
+            total,
+        )
     for r in range(n_rows):
         for v in range(n_outputs):
             total[r, v] = total[r, v] / ends[1, v] + ends[2, v]
