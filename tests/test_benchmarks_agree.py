@@ -308,3 +308,6 @@ def test_cells_of_a_partial_run_take_the_place_of_earlier_ones():
     assert "columns for 1 row are of a later run**, of friday" in text
     assert "**2.0** (a) | **2.0** (a)" in text  # "b" was not measured again
     assert before["cases"][0]["times"] == old
+    other = result("friday", old, [1, 1000])
+    other["cases"][0]["model"] = "another"
+    assert merging.merged(before, other)["cases"] == [*before["cases"], *other["cases"]]

@@ -21,7 +21,7 @@ def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
 
     For a model and a batch size that were measured again, no time of the earlier run
     stays, so that engines are compared within one run only. Models that the earlier
-    run does not have are left out.
+    run does not have come last.
 
     Parameters
     ----------
@@ -33,6 +33,8 @@ def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     for case in before["cases"]:
         again = later.get((case["dataset"], case["model"]))
         cases.append(case if again is None else _merged_case(case, again))
+    known = {(case["dataset"], case["model"]) for case in cases}
+    cases += [case for key, case in later.items() if key not in known]
     about = now["machine"]
     note = {
         "date": about["date"],

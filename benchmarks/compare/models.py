@@ -12,7 +12,7 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.compare.datasets import Dataset
+from benchmarks.compare.datasets import Dataset, load
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,25 @@ RECIPES = {
     ),
     "xgboost": Recipe("xgboost", 500, 100, "XGBoost, {} trees, depth 6", _xgboost),
 }
+
+
+def prepared(job: dict[str, Any]) -> tuple[Dataset, Trained]:
+    """Return the data set of a job, and the model that its worker is to measure.
+
+    Parameters
+    ----------
+    job : dict
+        With `dataset`, `model`, `cache`, `quick` and `compile_seconds`.
+    """
+    data = load(job["dataset"])
+    trained = train(
+        job["model"],
+        data,
+        Path(job["cache"]),
+        quick=job["quick"],
+        compile_seconds=job["compile_seconds"],
+    )
+    return data, trained
 
 
 def train(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 import traceback
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,15 +43,8 @@ def run_case(job: dict[str, Any], say: Any) -> dict[str, Any]:
         Told the name of the engine in hand, for the case that it brings all down.
     """
     started = time.perf_counter()
-    data = datasets.load(job["dataset"])
     say("")
-    trained = models.train(
-        job["model"],
-        data,
-        Path(job["cache"]),
-        quick=job["quick"],
-        compile_seconds=job["compile_seconds"],
-    )
+    data, trained = models.prepared(job)
     X = data.X_test[: job["check_rows"]]
     labels, probabilities = trained.labels(X), trained.probabilities(X)
     peers: dict[str, dict[str, Any]] = {}

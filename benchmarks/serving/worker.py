@@ -9,14 +9,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import spinney
-from benchmarks.compare import beside, datasets, machine, models
+from benchmarks.compare import beside, machine, models
 from benchmarks.compare.isolated import work
 from benchmarks.compare.peers import PEERS
 from benchmarks.serving.load import Latencies, by_trees, run_round
@@ -45,15 +44,8 @@ def run_case(job: dict[str, Any], say: Callable[[str], object]) -> dict[str, Any
     started = time.perf_counter()
     about = machine.describe()
     spinney.config.engine = "compiled"  # as a service does that has warmed up
-    data = datasets.load(job["dataset"])
     say("")
-    trained = models.train(
-        job["model"],
-        data,
-        Path(job["cache"]),
-        quick=job["quick"],
-        compile_seconds=job["compile_seconds"],
-    )
+    data, trained = models.prepared(job)
     # Half of the rows that the model has not seen calibrate, the others are sent.
     half = len(data.X_test) // 2
     X_cal, X = data.X_test[:half], data.X_test[half:][:N_ROWS]
