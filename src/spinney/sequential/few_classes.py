@@ -22,7 +22,7 @@ from spinney.sequential.full_counts import (
     masses_of_counts,
     n_states,
 )
-from spinney.sequential.problems import Points, Problem
+from spinney.sequential.problems import LadderProblem, Points, Solver
 
 # States up to which a rule for a bound takes about as long as by the two in front.
 MOST_STATES = 5_000_000
@@ -47,7 +47,7 @@ def are_few(n_voters: int, n_classes: int) -> bool:
     return few and n_states(n_voters, n_classes) <= MOST_STATES
 
 
-class HardVotesOfFew(Problem):
+class HardVotesOfFew(LadderProblem):
     """Majority votes of a few classes: the votes of all of them decide.
 
     Parameters
@@ -67,35 +67,26 @@ class HardVotesOfFew(Problem):
         self._lattice = VoteLattice(self.n_voters, counts.shape[1])
         self._seen = masses_of_counts(counts, None, self._lattice)
         self._masses = redrawn(self._lattice, self._seen)
-        # Several levels share rules that are found on the way.
-        self._ladder_of: tuple[bytes, PriceLadder] | None = None
 
-    def solve(
-        self,
-        level: float,
-        points: Points,
-        rng: np.random.RandomState,
-        rough: bool = False,
-    ) -> FittedRule:
-        """Return the best rule that keeps the disagreement below a level."""
-        ladder = self._ladder(points)
-        rule = ladder.certain if level == 0.0 else ladder.boldest(level)
-        tables = [rule.answers[i] for i in points.tolist()]
-        undecided = np.zeros(0)
-        if rough:
-            undecided = np.array(list(ladder.seen.undecided(rule).values()))
-        return FittedRule(
-            ExitRule.by_all_counts(self.order, points, tables),
-            rule.votes,
-            rule.wrong,
-            undecided,
-        )
+    def _solver(
+        self, points: Points, rng: np.random.RandomState, rough: bool
+    ) -> Solver:
+        ladder = PriceLadder(self._lattice, self._seen, self._masses, points)
 
-    def _ladder(self, points: Points) -> PriceLadder:
-        if self._ladder_of is None or self._ladder_of[0] != points.tobytes():
-            ladder = PriceLadder(self._lattice, self._seen, self._masses, points)
-            self._ladder_of = (points.tobytes(), ladder)
-        return self._ladder_of[1]
+        def best_at(level: float) -> FittedRule:
+            rule = ladder.certain if level == 0.0 else ladder.boldest(level)
+            tables = [rule.answers[i] for i in points.tolist()]
+            undecided = np.zeros(0)
+            if rough:
+                undecided = np.array(list(ladder.seen.undecided(rule).values()))
+            return FittedRule(
+                ExitRule.by_all_counts(self.order, points, tables),
+                rule.votes,
+                rule.wrong,
+                undecided,
+            )
+
+        return best_at
 
 
 class PriceLadder:

@@ -29,6 +29,7 @@ PATHS = (400_000, 8, 100)
 ROUGH_PATHS = (40_000, 2, 20)
 
 Points = NDArray[np.int64]
+Solver = Callable[[float], FittedRule]
 Range = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -53,20 +54,6 @@ class Problem(ABC):
         self.n_voters = len(order)
         self.min_votes = min_votes
         self.steps = some_steps(self.n_voters, min_votes)
-        # Walking through the rows takes longest, and several levels share it.
-        self._solver_of: tuple[Any, Callable[[float], FittedRule]] | None = None
-
-    def _solver(
-        self,
-        make: Callable[[], Callable[[float], FittedRule]],
-        points: Points,
-        rough: bool,
-    ) -> Callable[[float], FittedRule]:
-        """Return the solver for exit points, the last one if it was for the same."""
-        known = (points.tobytes(), rough)
-        if self._solver_of is None or self._solver_of[0] != known:
-            self._solver_of = (known, make())
-        return self._solver_of[1]
 
     @abstractmethod
     def solve(
@@ -90,6 +77,39 @@ class Problem(ABC):
         rough : bool, default=False
             Whether an estimate from fewer orders will do.
         """
+
+
+class LadderProblem(Problem):
+    """A problem whose levels, at the same exit points, share most of the work.
+
+    Parameters
+    ----------
+    order, min_votes
+        As in `Problem`.
+    """
+
+    def __init__(self, order: NDArray[np.int64], min_votes: int) -> None:
+        super().__init__(order, min_votes)
+        self._last: tuple[tuple[bytes, bool], Solver] | None = None
+
+    def solve(
+        self,
+        level: float,
+        points: Points,
+        rng: np.random.RandomState,
+        rough: bool = False,
+    ) -> FittedRule:
+        """Return the best rule that keeps the disagreement below a level."""
+        known = (points.tobytes(), rough)
+        if self._last is None or self._last[0] != known:
+            self._last = (known, self._solver(points, rng, rough))
+        return self._last[1](level)
+
+    @abstractmethod
+    def _solver(
+        self, points: Points, rng: np.random.RandomState, rough: bool
+    ) -> Solver:
+        """Return what solves for one level after another; arguments as in `solve`."""
 
 
 class HardVotesOfTwo(Problem):
@@ -209,7 +229,7 @@ class HardVotesOfTwo(Problem):
         return likely
 
 
-class HardVotesOfSeveral(Problem):
+class HardVotesOfSeveral(LadderProblem):
     """Majority votes of several classes: the two in front decide.
 
     Parameters
@@ -226,28 +246,19 @@ class HardVotesOfSeveral(Problem):
         super().__init__(order, min_votes)
         self.counts = counts
 
-    def solve(
-        self,
-        level: float,
-        points: Points,
-        rng: np.random.RandomState,
-        rough: bool = False,
-    ) -> FittedRule:
-        """Return the best rule that keeps the disagreement below a level."""
-        return self._solver(
-            lambda: lead_solver(
-                self.counts,
-                exit_points=points,
-                order=self.order,
-                n_orders=_orders_for(self.counts, rough),
-                random_state=rng.randint(2**31),
-            ),
-            points,
-            rough,
-        )(level)
+    def _solver(
+        self, points: Points, rng: np.random.RandomState, rough: bool
+    ) -> Solver:
+        return lead_solver(
+            self.counts,
+            exit_points=points,
+            order=self.order,
+            n_orders=_orders_for(self.counts, rough),
+            random_state=rng.randint(2**31),
+        )
 
 
-class SoftVotesOfTwo(Problem):
+class SoftVotesOfTwo(LadderProblem):
     """Scores of two classes that are added up: thresholds on the partial sums.
 
     Parameters
@@ -283,32 +294,23 @@ class SoftVotesOfTwo(Problem):
         self.beta = beta - start
         self.score_range = score_range
 
-    def solve(
-        self,
-        level: float,
-        points: Points,
-        rng: np.random.RandomState,
-        rough: bool = False,
-    ) -> FittedRule:
-        """Return the best rule that keeps the disagreement below a level."""
-        return self._solver(
-            lambda: soft_solver(
-                self.scores,
-                exit_points=points,
-                beta=self.beta,
-                positive=self.positive,
-                score_range=self.score_range,
-                order=self.order,
-                start=self.start,
-                n_orders=_orders_for(self.scores, rough),
-                random_state=rng.randint(2**31),
-            ),
-            points,
-            rough,
-        )(level)
+    def _solver(
+        self, points: Points, rng: np.random.RandomState, rough: bool
+    ) -> Solver:
+        return soft_solver(
+            self.scores,
+            exit_points=points,
+            beta=self.beta,
+            positive=self.positive,
+            score_range=self.score_range,
+            order=self.order,
+            start=self.start,
+            n_orders=_orders_for(self.scores, rough),
+            random_state=rng.randint(2**31),
+        )
 
 
-class SoftVotesOfSeveral(Problem):
+class SoftVotesOfSeveral(LadderProblem):
     """Scores of several classes that are added up: bounds on the margin.
 
     Parameters
@@ -336,27 +338,18 @@ class SoftVotesOfSeveral(Problem):
         self.winners = winners
         self.score_range = score_range
 
-    def solve(
-        self,
-        level: float,
-        points: Points,
-        rng: np.random.RandomState,
-        rough: bool = False,
-    ) -> FittedRule:
-        """Return the best rule that keeps the disagreement below a level."""
-        return self._solver(
-            lambda: margin_solver(
-                self.scores,
-                exit_points=points,
-                winners=self.winners,
-                score_range=self.score_range,
-                order=self.order,
-                n_orders=_orders_for(self.scores, rough),
-                random_state=rng.randint(2**31),
-            ),
-            points,
-            rough,
-        )(level)
+    def _solver(
+        self, points: Points, rng: np.random.RandomState, rough: bool
+    ) -> Solver:
+        return margin_solver(
+            self.scores,
+            exit_points=points,
+            winners=self.winners,
+            score_range=self.score_range,
+            order=self.order,
+            n_orders=_orders_for(self.scores, rough),
+            random_state=rng.randint(2**31),
+        )
 
 
 def _orders_for(rows: NDArray[Any], rough: bool) -> int:
