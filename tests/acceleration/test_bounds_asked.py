@@ -353,8 +353,10 @@ def test_labels_that_are_missing_are_asked_for(rare):
         spinney.accelerate(
             models["forest"], X, np.where(y == "ok", "no", y), **settings
         )
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(InvalidArgumentError, match="10,000 rows, but y 9,999 labels"):
         spinney.accelerate(models["forest"], X, y[:-1], **settings)
+    with pytest.raises(InvalidArgumentError, match="needs rows and their labels"):
+        spinney.accelerate(models["forest"], **settings)
     for loss in (1.0, -0.1, "1 %"):
         with pytest.raises(InvalidArgumentError, match="max_accuracy_loss must be in"):
             spinney.accelerate(models["forest"], X, y, max_accuracy_loss=loss)

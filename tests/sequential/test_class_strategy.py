@@ -175,8 +175,11 @@ def test_polls_decide_as_the_rule_says_in_every_order():
     at = all_counts.tolist().index([2, 2, 1])
     assert np.mean(n_cast) == pytest.approx(each_votes[at])
     assert np.mean(wrong) == pytest.approx(each_wrong[at])
-    for bad in (3, -1, 0.5, True, "a"):
+    for bad in (0.5, True, "a"):
         with pytest.raises(TypeError, match="index of a class"):
+            strategy.poll().cast(bad)
+    for bad in (3, -1):
+        with pytest.raises(InvalidArgumentError, match="from 0 to 2, got"):
             strategy.poll().cast(bad)
 
 
@@ -214,7 +217,8 @@ def test_a_dict_brings_the_same_strategy_back():
 @pytest.mark.parametrize(
     ("votes", "words"),
     [
-        ([[3, 2]], "must be a table"),
+        ([[3, 2]], "must be a table of three or four columns"),
+        ([[1, 1, 1, 1, 1]], "must be a table of three or four columns"),
         ([[3, 2, 1]], "must add up to 5"),
         ([[6, -1, 0]], "not negative"),
         ([[2.5, 1.5, 1.0]], "integers"),

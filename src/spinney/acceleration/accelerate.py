@@ -15,7 +15,6 @@ from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import (
     _safe_indexing,
-    check_consistent_length,
     check_random_state,
     column_or_1d,
 )
@@ -233,8 +232,14 @@ def accelerate(
         X = as_known_frame(X)
     if max_accuracy_loss is not None:
         check_max_accuracy_loss(max_accuracy_loss)
-        if X is not None:
-            y = _checked_labels(X, y)
+        if X is None:
+            msg = (
+                "max_accuracy_loss is about early exit, which needs rows and their "
+                "labels: spinney.accelerate(model, X, y, max_accuracy_loss=...). "
+                "Without rows all trees are evaluated and no accuracy is lost."
+            )
+            raise InvalidArgumentError(msg)
+        y = _checked_labels(X, y)
     if confidence is not None:
         confidence = check_confidence(confidence)
     rng = check_random_state(random_state)
@@ -349,7 +354,12 @@ def _checked_labels(X: Any, y: Any) -> NDArray[Any]:
         )
         raise InvalidArgumentError(msg)
     labels = column_or_1d(y, warn=True)
-    check_consistent_length(X, labels)
+    if len(labels) != _num_samples(X):
+        msg = (
+            f"X has {_num_samples(X):,} rows, but y {len(labels):,} labels. Pass one "
+            "label per row."
+        )
+        raise InvalidArgumentError(msg)
     missing = int(np.count_nonzero(labels != labels))  # NaN is unequal to itself
     missing += sum(label is None for label in labels.tolist())
     if missing:

@@ -62,7 +62,8 @@ def taken_apart(obj: Any) -> tuple[str, Settings, Arrays]:
         f"save cannot save an object of type {type(obj).__module__}."
         f"{type(obj).__qualname__}. It saves objects of these types: {known}.\n"
         "Hint: spinney.accelerate makes one of a trained model, and "
-        "spinney.read_model a Forest."
+        "spinney.read_model a Forest. The state of a Monitor is what its status() "
+        "returns, plain enough for JSON, and merge() takes it back."
     )
     raise TypeError(msg)
 

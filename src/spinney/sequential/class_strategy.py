@@ -273,7 +273,7 @@ class ClassPoll:
                 "A vote must be the index of a class, from 0 to "
                 f"{len(self.counts) - 1}, got {vote!r}."
             )
-            raise TypeError(msg)
+            raise InvalidArgumentError(msg) if known else TypeError(msg)
         self.counts[int(vote)] += 1
         self.n_cast += 1
         self._look()
@@ -363,7 +363,10 @@ def check_class_counts(
         "tuple of that and a weight for each row."
     )
     if given.ndim != 2 or not len(given) or given.shape[1] not in (3, 4):
-        msg = f"votes as counts per class must be a table, got {given.shape}. {hint}"
+        msg = (
+            "votes as counts per class must be a table of three or four columns, got "
+            f"shape {given.shape}. {hint}"
+        )
         raise InvalidArgumentError(msg)
     _check_size(n_voters, given.shape[1])
     counts = given.astype(np.int64)
