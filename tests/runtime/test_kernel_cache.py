@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from spinney.errors import SpinneyWarning
-from spinney.runtime import compile_lock, compile_notice, kernel_folders
+from spinney.runtime import compile_lock, compile_notice, kernel_folders, lowering
 from spinney.runtime import kernel_sources as sources_module
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.kernel_folders import (
@@ -549,6 +549,32 @@ def test_what_cannot_be_compiled_leaves_no_lock(folder):
         wrong(1)
     assert entries(folder) == []
     assert fresh_kernel()(5, 1) == 14
+
+
+@compiled_only
+def test_a_compiler_that_fails_by_itself_leaves_no_lock(folder, monkeypatch):
+    def fail(self, func):
+        raise RuntimeError(func.__name__)
+
+    failing = fresh_kernel()
+    monkeypatch.setattr(lowering._Compiler, "compile_extra", fail)
+    begin = time.monotonic()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="mix"):
+            failing(5, 1)
+    assert time.monotonic() - begin < compile_lock.WAIT_SECONDS / 2
+    assert entries(folder) == []
+    monkeypatch.undo()
+
+
+@compiled_only
+def test_a_process_does_not_wait_for_itself(folder, lock):
+    for _ in range(2):  # the first one is never released
+        begin = time.monotonic()
+        compile_lock.wait_for_turn(lock.with_suffix(""), lambda: False)
+        assert time.monotonic() - begin < compile_lock.WAIT_SECONDS / 2
+    compile_lock.release()
+    assert entries(folder) == []
 
 
 @compiled_only

@@ -41,6 +41,8 @@ def wait_for_turn(path: Path, is_there: Callable[[], bool]) -> None:
     if fcntl is None:
         return
     lock = path.with_name(path.name + SUFFIX)
+    if any(held == lock for _, held in _held):
+        return  # compiling it has failed before, and is tried again
     try:
         descriptor = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
     except OSError:

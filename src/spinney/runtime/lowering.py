@@ -94,7 +94,11 @@ class KernelCompiler(_Compiler):
             compile_lock.release()
             raise
         except Exception:  # of a Numba that differs
-            return _Compiler(*arguments, *more).compile_extra(func)
+            try:
+                return _Compiler(*arguments, *more).compile_extra(func)
+            except BaseException:
+                compile_lock.release()
+                raise
         return compiled
 
 
