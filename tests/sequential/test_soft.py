@@ -13,6 +13,7 @@ from spinney.sequential.soft import (
     certain_thresholds,
     random_word,
     smoothed,
+    soft_solver,
     soft_strategy,
 )
 from spinney.sequential.walk_kernels import walk_scores
@@ -287,7 +288,6 @@ def test_what_makes_no_sense_is_refused(change, message):
 def test_a_whole_ladder_takes_little_more_than_one_rule(monkeypatch):
     from spinney.calibration import recursion
     from spinney.calibration.ladder import LEVELS_OF_VOTES
-    from spinney.sequential.soft import soft_solver
 
     calls = []
     find_cuts = recursion.find_cuts
@@ -305,3 +305,20 @@ def test_a_whole_ladder_takes_little_more_than_one_rule(monkeypatch):
     assert trees[-1] < 0.5 * trees[0]
     for rule, level in zip(rules, LEVELS_OF_VOTES, strict=True):
         assert rule.disagreement <= 0.05 * level
+
+
+def test_a_rare_class_is_not_given_up_for_a_bound_that_is_below_its_share():
+    # Thresholds for 1/32, the nearest level, give up the class; the bound does not
+    # allow it, and thresholds at infinity could not be moved.
+    rare = np.arange(2000) < 60
+    rng = np.random.default_rng(0)
+    scores = rng.normal(np.where(rare, 0.3, -0.5)[:, None], 1.0, (2000, 15))
+    best_at = soft_solver(
+        scores.astype(np.float32),
+        exit_points=np.arange(1, 15),
+        positive=rare,
+        n_orders=5,
+        random_state=0,
+    )
+    for bound in (0.024, 0.026, 0.028, 0.0295):
+        assert best_at(bound).disagreement <= bound

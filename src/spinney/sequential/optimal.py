@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +33,32 @@ ROUNDINGS = ("randomise", "deterministic")
 LEAST_BOUND = 1e-250
 
 Progress = Callable[[float], None]
+
+
+@overload
+def optimal_strategy(
+    n_voters: int,
+    max_disagreement: float,
+    *,
+    objective: str = "minimean",
+    votes: None = None,
+    min_votes: int = 1,
+    round: str = "randomise",
+    stop_steps: ArrayLike | None = None,
+) -> StoppingStrategy: ...
+
+
+@overload
+def optimal_strategy(
+    n_voters: int,
+    max_disagreement: float,
+    *,
+    objective: str = "minimean",
+    votes: ArrayLike,
+    min_votes: int = 1,
+    round: str = "randomise",
+    stop_steps: ArrayLike | None = None,
+) -> StoppingStrategy | ClassStoppingStrategy: ...
 
 
 def optimal_strategy(

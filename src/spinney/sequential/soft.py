@@ -176,10 +176,18 @@ def soft_solver(
 
         return threshold_solver(first.sums, first.full, first.costs, n_bins=N_BINS)
 
+    @cache
+    def extremes() -> tuple[Numbers, Numbers]:
+        least, most = first.sums.min(axis=1), first.sums.max(axis=1)
+        return np.nextafter(least, -np.inf), np.nextafter(most, np.inf)
+
     def fit(level: float) -> tuple[Numbers, Numbers]:
         found = solver()(level)
-        low = smoothed((found.lower - middle) / spread, steps, n_trees)
-        return low, smoothed((found.upper - middle) / spread, steps, n_trees)
+        # Where all paths stop, thresholds just beyond them all can still be moved.
+        least, most = extremes()
+        lower, upper = np.minimum(found.lower, most), np.maximum(found.upper, least)
+        low = smoothed((lower - middle) / spread, steps, n_trees)
+        return low, smoothed((upper - middle) / spread, steps, n_trees)
 
     @cache
     def moved() -> MovedThresholds[tuple[Numbers, Numbers]]:
