@@ -316,3 +316,20 @@ def test_exported_code_of_a_regressor(tmp_path):
     fast = spinney.accelerate(model)
     spinney.export_c(fast, tmp_path / "model.c")
     assert "double" in (tmp_path / "model.c").read_text()
+
+
+def test_no_raw_scores_where_the_library_means_another_sum():
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    model = lightgbm.LGBMClassifier(
+        boosting_type="rf",
+        n_estimators=3,
+        bagging_freq=1,
+        bagging_fraction=0.6,
+        verbose=-1,
+        n_jobs=1,
+    ).fit(X, X[:, 0] > 0)
+    fast = spinney.accelerate(model)
+    assert not hasattr(fast, "decision_function")
+    np.testing.assert_array_equal(fast.predict(X), model.predict(X))

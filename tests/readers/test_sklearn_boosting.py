@@ -444,3 +444,19 @@ def test_column_names_of_boosting_are_kept():
     frame = pandas.DataFrame(X, columns=list("abcd"))
     for model in (GradientBoostingClassifier(n_estimators=2), clone(HIST)):
         assert read_model(model.fit(frame, y)).feature_names == ("a", "b", "c", "d")
+
+
+def test_categories_that_no_tree_splits_on_are_read():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 3, 300), rng.normal(size=300)])
+    y = X[:, 1] > 0
+    model = HistGradientBoostingClassifier(
+        max_iter=3, max_depth=1, categorical_features=[0], early_stopping=False
+    ).fit(X, y)
+    forest = read_model(model)
+    assert forest.category_set is None
+    for first in (X[:, 0], -1.0, 7.5, np.nan):
+        rows = np.column_stack([np.broadcast_to(first, 300), X[:, 1]])
+        np.testing.assert_array_equal(
+            forest.decision_function(rows), model.decision_function(rows)
+        )

@@ -193,8 +193,11 @@ class AllTreesClassifier(DropIn, CountingClassifier):
             raise UnsupportedModelError(msg)
         self.classes_ = whole.classes_
         ensemble = parted(self.estimator_).ensemble
-        self._has_scores = not isinstance(ensemble, Forest) and hasattr(
-            ensemble, "decision_function"
+        # Raw scores of random forests of LightGBM are sums, its probabilities of means.
+        self._has_scores = (
+            not isinstance(ensemble, Forest)
+            and hasattr(ensemble, "decision_function")
+            and getattr(whole, "aggregation", "sum") != "mean"
         )
         self._set_order()
 

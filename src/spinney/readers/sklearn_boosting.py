@@ -153,7 +153,7 @@ def read_hist_gradient_boosting(model: Any) -> Forest:
         settings |= pack_sets(sets, name) | {"category_rule": "exact"}
     if known:
         settings["categories"] = [known.get(c) for c in range(model.n_features_in_)]
-    else:
+    if not sets:  # no categorical columns, or none that a tree splits on
         for nodes in parts:
             del nodes["category_set"]
     if len(getattr(model, "classes_", ())) == 2:
