@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import spinney
+from spinney.cli import export
 from spinney.cli.app import app
 
 pytestmark = pytest.mark.skipif(
@@ -106,3 +107,12 @@ def test_errors_name_the_options(work, tmp_path):
         assert done.exit_code == 2
         assert says in " ".join(done.output.split())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_suffix_is_reported_before_the_model_is_loaded(
+    work, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(export, "_loaded", None)
+    done = run("export", work / "model.txt", "-o", tmp_path / "model.h")
+    assert done.exit_code == 2
+    assert "must be a file that ends with .c" in " ".join(done.stderr.split())

@@ -468,3 +468,17 @@ def test_regressors_have_no_probabilities(work, tmp_path, rows):
     found = pd.read_csv(out)
     assert list(found.columns) == ["age", "ill", "prediction", "n_evaluated"]
     np.testing.assert_allclose(found["prediction"], model.predict(features), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "table", ["rows.csv", "rows.parquet", "rows.feather", "rows.npz"]
+)
+def test_a_missing_column_is_reported_before_the_model_is_loaded(
+    work, tmp_path, monkeypatch, table
+):
+    monkeypatch.setattr(predict, "load_anything", None)
+    out = tmp_path / "predictions.parquet"
+    done = run("predict", work / "model.txt", work / table, "-o", out, "--keep", "idd")
+    assert done.exit_code == 2
+    assert "has no" in done.stderr
+    assert "'idd' to keep" in " ".join(done.stderr.split())

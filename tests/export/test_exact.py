@@ -44,7 +44,7 @@ def test_numbers_of_random_regressors(forest, layout, link, seed, tmp_path_facto
     native = Native(forest, folder(tmp_path_factory), layout=layout, numbers="predict")
     rows = forest.engine.rows(random_rows(forest, 200, seed))
     with np.errstate(over="ignore"):
-        expected = forest.answers(forest.engine.raw(rows)).reshape(len(rows), -1)
+        expected = forest.predictions(forest.engine.raw(rows)).reshape(len(rows), -1)
     found = native.numbers(rows)
     if link:  # NumPy's exponential and that of the C library differ in the last bit
         assert np.allclose(found, expected, rtol=1e-6)

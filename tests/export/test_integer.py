@@ -187,7 +187,7 @@ def test_a_row_leaves_only_where_the_exact_sum_lets_it(forest, width, seed):
     for row in np.flatnonzero(counts < forest.n_trees):
         k = int(np.searchsorted(rule.exit_points, counts[row]))
         total = partial[row, counts[row] - 1][None]
-        assert rule.answers(k, total)[0] == classes[row]
+        assert rule.decide(k, total)[0] == classes[row]
 
 
 # ------------------------------------------------------------------ certification

@@ -142,7 +142,7 @@ def test_unseen_values_are_an_error_where_the_library_has_no_answer():
 @pytest.mark.parametrize(
     ("column", "categories", "words"),
     [
-        ([1.0, 2.0], TEXTS, "category, enum or text type"),
+        ([1.0, 2.0], TEXTS, "category, enum or string type"),
         ([1.0, 2.0], (5, 3), "of a category type"),
         (["a", "b"], None, "must hold numbers"),
         (pd.Categorical([1, 2]), None, "must hold numbers"),

@@ -260,7 +260,7 @@ def test_rows_of_unequal_length_are_refused():
     ids=lambda given: str(np.asarray(given).dtype),
 )
 def test_arrays_of_anything_but_numbers_are_refused(given):
-    message = "must hold real numbers, got an array of dtype.*Encode texts, dates"
+    message = "must hold real numbers, got an array of dtype.*Encode strings, dates"
     with pytest.raises(TypeError, match=message):
         as_rows(given, 2, F64)
 

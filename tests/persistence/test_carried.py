@@ -161,7 +161,7 @@ def test_what_skops_cannot_find_again_is_refused_on_saving(tmp_path):
         pass
 
     for step in (Local(), FunctionTransformer(lambda rows: rows)):
-        with pytest.raises(TypeError, match="skops cannot carry"):
+        with pytest.raises(TypeError, match="skops cannot store"):
             saved(tmp_path, step)
     assert not list(tmp_path.iterdir())
 

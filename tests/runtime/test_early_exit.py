@@ -276,7 +276,7 @@ def test_a_rule_that_does_not_fit_is_refused_by_with_rule_too():
     forest = spinney.read_model(RandomForestClassifier(5, random_state=0).fit(X, y))
     order = np.arange(5)
     engine = EarlyExitEngine(forest, ExitRule.between(order, [2], [0], [1], "hard"))
-    with pytest.raises(ValueError, match="no rule for a forest of 5 trees"):
+    with pytest.raises(ValueError, match="does not fit a forest of 5 trees"):
         engine.with_rule(ExitRule.between(order, [5], [0], [1], "hard"))
 
 
@@ -369,7 +369,7 @@ def test_tables_of_all_counts_that_kernels_could_not_follow_are_refused():
         with pytest.raises(ValueError, match=words):
             EarlyExitEngine(forest, ExitRule.by_all_counts(order, [2, 4], answers))
     two = strategies.random_forest(1, n_trees=5, task="vote", n_outputs=2)
-    with pytest.raises(ValueError, match="no rule for a forest of 5 trees"):
+    with pytest.raises(ValueError, match="does not fit a forest of 5 trees"):
         EarlyExitEngine(two, ExitRule.by_all_counts(order, [2], full[:1]))
 
 

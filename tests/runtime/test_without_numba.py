@@ -41,7 +41,7 @@ for task in ("vote", "sum score", "sum by class"):
     forest = strategies.random_forest(3, n_trees=9, depth=12, task=task)
     X = strategies.random_rows(forest, 60)
     raw = reference.raw(forest, X)
-    np.testing.assert_array_equal(forest.predict(X), forest.answers(raw))
+    np.testing.assert_array_equal(forest.predict(X), forest.predictions(raw))
     np.testing.assert_array_equal(forest.predict_proba(X), forest.probabilities(raw))
     np.testing.assert_array_equal(forest.leaves(X), reference.leaves(forest, X))
     ask, share = forest.predictor(), forest.predictor(kind="proba")

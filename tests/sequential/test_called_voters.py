@@ -302,5 +302,5 @@ def test_a_label_that_nobody_knows_is_refused():
 
     X, y = make_classification(300, random_state=0)
     model = VotingClassifier([("a", GaussianNB()), ("b", Stranger())]).fit(X, y)
-    with pytest.raises(UnsupportedModelError, match=r"Stranger answers [78],"):
+    with pytest.raises(UnsupportedModelError, match=r"Stranger predicts [78],"):
         fitted(model, X)

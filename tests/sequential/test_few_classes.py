@@ -115,7 +115,7 @@ def test_along_the_ladder_rows_leave_ever_earlier():
         assert bold.expected_trees < cautious.expected_trees
         for k, point in enumerate(points.tolist()):
             states = VoteLattice(point, 4).counts.astype(float)
-            stops, stops_now = (f.rule.answers(k, states) for f in (cautious, bold))
+            stops, stops_now = (f.rule.decide(k, states) for f in (cautious, bold))
             assert (stops_now[stops >= 0] == stops[stops >= 0]).all()
 
 

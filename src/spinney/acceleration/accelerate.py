@@ -158,7 +158,7 @@ def accelerate(
     Raises
     ------
     InvalidArgumentError
-        If a setting is out of range, or there are too few rows to part them.
+        If a setting is out of range, or there are too few rows to split.
     UnsupportedModelError
         If the model cannot be read, is not a classifier though rows are given, or
         `method` does not support it.
@@ -174,7 +174,7 @@ def accelerate(
     See Also
     --------
     spinney.certify : What fresh rows prove about the result.
-    spinney.save : Keep the result in a file.
+    spinney.save : Saves the result to a file.
 
     Notes
     -----
@@ -258,7 +258,7 @@ def accelerate(
     whole = AllTreesClassifier(trained, n_jobs=n_jobs).fit_forest(X)
     if whole.forest_.model_predicts != "answer":
         # A bound on disagreement is one on labels, whatever the model's own `predict`
-        # returns, and all classifiers here answer with labels.
+        # returns, and all classifiers here predict labels.
         whole.forest_ = whole.forest_.replace(model_predicts="answer")
     unsaid = isinstance(max_disagreement, _Default) and not per_class
     limits = limits_for(

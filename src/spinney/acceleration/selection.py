@@ -31,7 +31,7 @@ from spinney.calibration.limits import Limits
 from spinney.calibration.promise import Promise
 from spinney.errors import SpinneyWarning
 
-# What makes fitted classifiers, from the most cautious to the boldest.
+# What makes fitted classifiers, from the most conservative to the most aggressive.
 Ladder = list[Callable[[], Any]]
 
 
@@ -75,7 +75,7 @@ class Approach:
         As in `Candidate`.
     ladder : callable
         Takes the model, settings and rows to fit to, and returns what makes fitted
-        classifiers, from the most cautious to the boldest.
+        classifiers, from the most conservative to the most aggressive.
     is_certain : bool
         Whether the first of them never differs from the model. (It does if it counts
         the votes of a model that averages probabilities.)
@@ -94,11 +94,11 @@ class FittedCandidate:
     Parameters
     ----------
     classifier : fitted classifier
-        The boldest that kept the bound where candidates are compared.
+        The most aggressive that kept the bound where candidates are compared.
     certain : callable or None
         Makes the one that never differs from the model, if there is one.
     ladder : list of callables
-        Make all others, from the most cautious to the boldest.
+        Make all others, from the most conservative to the most aggressive.
     record : Candidate
         What is known, as it was compared.
     promised : Candidate or None
@@ -152,7 +152,7 @@ class Selection:
         return any(one.ladder for one in self.candidates)
 
     def add(self, approach: Approach, model: Any, settings: dict[str, Any]) -> None:
-        """Add the boldest on a ladder that keeps the bound on the held-out rows.
+        """Add the most aggressive rule that keeps the bound on the held-out rows.
 
         Parameters
         ----------

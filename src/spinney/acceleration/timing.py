@@ -1,7 +1,7 @@
 """Time several things in turn, so that what disturbs one disturbs them all.
 
-What is timed are compiled kernels, if there are any to be had: they are what answers in
-the long run.
+What is timed are compiled kernels, if there are any to be had: they are what
+is used in the long run.
 """
 
 from __future__ import annotations

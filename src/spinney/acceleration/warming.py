@@ -1,4 +1,4 @@
-"""Compile all kernels ahead of time, so that the first answer is not the slow one."""
+"""Compile all kernels ahead of time, so that the first prediction is not slow."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def warm_up(
 ) -> Timings:
     """Compile all kernels now, so that no later call has to wait for it.
 
-    Meant for the build of a container image, and for services that must answer at
+    Meant for the build of a container image, and for services that must respond at
     once. Kernels that are on disk already are loaded.
 
     Parameters
     ----------
     into : path or None, default=None
-        Folder for the compiled kernels, made if needed. Whoever is to find them there
-        has ``SPINNEY_CACHE_DIR`` set to it; it may be read-only then. None means the
+        Folder for the compiled kernels, created if needed. Processes that use them set
+        ``SPINNEY_CACHE_DIR`` to it; for them it may be read-only. None means the
         folder that spinney uses anyway: ``SPINNEY_CACHE_DIR`` if set, else beside the
         package, else in the user's cache.
     cpu : str or None, default=None
@@ -56,14 +56,14 @@ def warm_up(
     Raises
     ------
     InvalidArgumentError
-        If `cpu` is no level that this processor reaches, or if nothing can be written
-        to `into`.
+        If `cpu` is not a level that this processor supports, or if `into` cannot be
+        written to.
     SpinneyError
         If there is no compiler, or if it fails.
 
     Notes
     -----
-    With `into` or `cpu` a process of its own compiles: what this one has loaded already
+    With `into` or `cpu` a separate process compiles: what this one has loaded already
     would not be written again.
 
     Examples

@@ -1,4 +1,4 @@
-"""A classifier that can be stopped after any step and answers with what it has."""
+"""A classifier that can be stopped after any step, and predicts from there."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class AnytimeForestClassifier(EnsembleClassifier):
 
     A step goes one level down in one tree. Inner nodes have values too, so that a
     forest can be stopped in any state: the sum over the nodes it has reached decides.
-    The order of the steps determines how soon the answer is good; `fit` finds an order
-    on labelled rows.
+    The order of the steps determines how soon predictions are good; `fit` finds it on
+    labelled rows.
 
     Parameters
     ----------
@@ -83,12 +83,12 @@ class AnytimeForestClassifier(EnsembleClassifier):
     -----
     States are counted in steps of the order. For a row that has reached a leaf early,
     further steps of that tree change nothing and cost nothing. The sums over the nodes
-    are kept as whole numbers: a state has the same answer whichever way it was reached.
-    Ties go to the first class. A row that has reached a leaf of every tree has the
-    answer of the model itself.
+    are kept as whole numbers: a state has the same prediction whichever way it was
+    reached. Ties go to the first class. A row that has reached a leaf of every tree has
+    the prediction of the model itself.
 
     An order is fitted to the rows of `fit`; with rows that the model was trained on it
-    would be fitted to accuracies that are too good. Keep some rows back for it.
+    would be fitted to accuracies that are too good. Hold out some rows for it.
 
     The orders are those of [1]_.
 
@@ -257,7 +257,7 @@ class AnytimeForestClassifier(EnsembleClassifier):
         if not seconds > 0:
             msg = (
                 f"seconds must be above 0, got {seconds!r}. It is the time from the "
-                "call to the answer: write 0.002 for two milliseconds."
+                "call to the result: write 0.002 for two milliseconds."
             )
             raise InvalidArgumentError(msg)
         rows = self._rows(X)

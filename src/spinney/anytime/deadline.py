@@ -2,9 +2,9 @@
 
 A kernel that runs cannot be interrupted, so it has to be known beforehand how long the
 next one will take. Rows advance together in rounds, each of which should take a share
-of the remaining time, so that the last ones are short; then the answers are read off.
-Where the time is enough for all trees, the forest's own evaluation takes over, which
-need not keep track of anything and may be many times as quick. Where it is nearly
+of the remaining time, so that the last ones are short; then the predictions are read
+off. Where the time is enough for all trees, the forest's own evaluation takes over,
+which need not keep track of anything and may be many times as quick. Where it is nearly
 enough, the forest evaluates most rows, and the others still take some steps.
 """
 
@@ -62,7 +62,7 @@ class Rates(NamedTuple):
     """How long things take, in seconds per row; 0 if unknown."""
 
     step: float = 0.0  # a unit of stepping
-    answer: float = 0.0  # reading off the answer
+    answer: float = 0.0  # reading off the prediction
     plain: float = 0.0  # all trees, by the forest's own evaluation, calls apart
     start: float = 0.0  # bringing it to the initial state
 
@@ -81,7 +81,7 @@ class DeadlineRunner:
     def __init__(self, engine: StepEngine) -> None:
         self.engine = engine
         self.rates = Rates()
-        # Before the first call: then, somebody is waiting for an answer.
+        # Before the first call: then, somebody is waiting for a result.
         self.rehearsed = rehearse(engine)
 
     # How long things take here need not be true elsewhere.
@@ -200,7 +200,7 @@ class _Run:
         return int(units / (1.0 + LEVEL)) if units > 0.0 else 0
 
     def remaining(self, n_rows: int) -> float:
-        """Return the seconds left, after the answers of so many rows are read off."""
+        """Return the seconds left after reading off the predictions of so many rows."""
         return self.deadline - perf_counter() - self.answer_rate * n_rows
 
     def run(self, start: int, end: int) -> Rates | None:
@@ -354,7 +354,7 @@ class _Run:
         self.step_rate = (perf_counter() - begin) / units
 
     def _answer(self, block: Block) -> None:
-        """Read off the answers of a block."""
+        """Read off the predictions of a block."""
         begin = perf_counter()
         winner = self.winner[block.first : block.end]
         self.engine.winners(block, self.rows, winner)

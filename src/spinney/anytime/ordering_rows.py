@@ -124,7 +124,8 @@ class OrderingRows:
         """Rows that the forest itself decides otherwise than the sums.
 
         Its rounded sums may break a tie that is one in whole numbers. For each such
-        row: how deep its leaves are, and whether a right answer is gained or lost.
+        row: how deep its leaves are, and whether a correct prediction is gained
+        or lost.
         """
         values = self.sums.by_class()
         nodes = self.forest.engine.leaves(self.rows)

@@ -15,9 +15,9 @@ from spinney.runtime.steps.engine import StepEngine
 class AnytimeSession:
     """One row that can be stepped, read and resumed at any time.
 
-    Made by :meth:`spinney.AnytimeForestClassifier.session`. Every step improves on what
-    is there; nothing is computed twice. ``copy.copy`` gives a session of its own that
-    goes on from the same state.
+    Made by :meth:`spinney.AnytimeForestClassifier.session`. No work is lost between
+    steps. ``copy.copy`` returns an independent session that continues from the same
+    state.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class AnytimeSession:
 
     @property
     def steps_done(self) -> int:
-        """Number of steps taken. Those that a leaf has made needless count too."""
+        """Number of steps taken, including those skipped at a leaf."""
         return self._steps_done
 
     @property

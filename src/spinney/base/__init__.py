@@ -1,1 +1,1 @@
-"""What the classifiers of all rooms share."""
+"""What the classifiers of all methods share."""

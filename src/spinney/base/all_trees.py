@@ -1,4 +1,4 @@
-"""Drop-ins that evaluate all trees: the model's own answers, in spinney's runtime."""
+"""Drop-ins that evaluate all trees: the model's own predictions, faster."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ class AllTreesClassifier(DropIn, CountingClassifier):
         """
         if self._is_combined():
             return self._answer("predict", X)
-        return self.forest_.model_answers(self._raw(X))
+        return self.forest_.model_predictions(self._raw(X))
 
     def predict_model(self, X: Any) -> NDArray[Any]:
         """Predict as the trained model's own `predict` does; the same as `predict`.

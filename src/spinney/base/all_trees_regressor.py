@@ -144,7 +144,7 @@ class AllTreesRegressor(DropIn, RegressorMixin, BaseEstimator):
         """
         if self._is_combined():
             return self._answer("predict", X)
-        raw: NDArray[np.floating] = self.forest_.model_answers(self._raw(X))
+        raw: NDArray[np.floating] = self.forest_.model_predictions(self._raw(X))
         return raw
 
     def predictor(self) -> RowAnswer:

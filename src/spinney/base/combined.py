@@ -1,7 +1,7 @@
 """Models made of models (voting, stacking, calibration per fold) with fast members.
 
 The model of scikit-learn stays what it is and does what it does; only the tree
-ensembles inside it are replaced by drop-ins that answer exactly as they do. So the
+ensembles inside it are replaced by drop-ins that predict exactly as they do. So the
 combination is exact whatever its arithmetic, in every version of scikit-learn. Members
 that are no trees (a logistic regression, say) stay as they are.
 """
@@ -29,7 +29,7 @@ StandIn = Callable[[Any], Any]
 
 
 def whole_model(ensemble: Any, n_jobs: int | None = None) -> Any:
-    """Return what answers exactly as a model, all trees evaluated by spinney.
+    """Return what predicts exactly as a model, all trees evaluated by spinney.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ COMPARED, PROMISED = "as compared", "as promised"
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to evaluate a model, and its results on held-out rows.
+    """A way to evaluate a model, and its results on held-out rows.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several ways to evaluate a model, side by side.
+    """Comparison of several ways to evaluate a model.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Comparison:
         The result, in a sentence or two.
     class_changes : tuple of ClassChange, default=()
         How often each class is predicted on the rows that the promise was established
-        on, by the model and by what was chosen. Empty if no answer ever differs.
+        on, by the model and by what was chosen. Empty if no prediction ever differs.
     """
 
     candidates: tuple[Candidate, ...]
@@ -129,7 +129,7 @@ class Comparison:
         return words
 
     def cells(self) -> list[tuple[str, ...]]:
-        """Return the comparison as a table for people, whatever it is shown in.
+        """Return the comparison as a table of strings, for display.
 
         Returns
         -------
@@ -153,7 +153,7 @@ class Comparison:
         ]
 
     def cells_of_classes(self) -> list[tuple[str, ...]]:
-        """Return how often each class is predicted as a table for people.
+        """Return how often each class is predicted, as a table of strings.
 
         Returns
         -------
@@ -189,7 +189,7 @@ class Comparison:
         Returns
         -------
         parts : dict
-            Numbers, texts, lists; None where a number is missing. The candidates are
+            Numbers, strings, lists; None where a number is missing. The candidates are
             called "trials", as in files.
         """
         parts = asdict(self)

@@ -1,4 +1,4 @@
-"""What the drop-ins share: they evaluate all trees, and answer as the model does."""
+"""What the drop-ins share: they evaluate all trees, and predict as the model does."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class DropIn(EnsembleEstimator):
         return answer(rows)
 
     def _through_tables(self, predict: RowAnswer) -> RowAnswer:
-        """Return what answers a row by way of a table of one row."""
+        """Return what predicts a row by way of a table of one row."""
         names = getattr(self, "feature_names_in_", None)
         width = int(self.n_features_in_)
         return lambda row: predict(row_as_table(row, width, names))[0]

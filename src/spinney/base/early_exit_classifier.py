@@ -1,4 +1,4 @@
-"""What classifiers share that evaluate trees until the answer is clear."""
+"""What classifiers share that evaluate trees until the prediction is clear."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from spinney.runtime.scoring import decision_threshold, scoring_forest
 
 
 class CountingClassifier(EnsembleClassifier, ABC):
-    """Base of the classifiers that count how many trees each answer has taken."""
+    """Base of the classifiers that count how many trees each prediction has taken."""
 
     _takes_sparse = True
     max_disagreement: Bounds
@@ -199,7 +199,7 @@ class CountingClassifier(EnsembleClassifier, ABC):
 
     @abstractmethod
     def _row_predictor(self) -> Callable[[NDArray[np.floating]], Any]:
-        """Return what answers one row at a time, for a model without preprocessing."""
+        """Return what predicts one row at a time, for a model without preprocessing."""
 
     # A pickle is the classifier's file, where it has one: as small, with nothing
     # compiled, and without the trained model of another library. A classifier that
@@ -246,17 +246,17 @@ class EarlyExitClassifier(EarlyProbabilities, CountingClassifier):
         engine_for: Callable[[ExitRule, EarlyExitEngine | None], EarlyExitEngine],
         limits: Limits,
     ) -> FittedRule:
-        """Return the boldest rule of a ladder that keeps all bounds on new rows.
+        """Return the most aggressive rule that keeps all bounds on new rows.
 
         Sets `promise_`, `certificate_` and `class_changes_`.
 
         Parameters
         ----------
         ladder : sequence of callables
-            Make rules, from the most cautious to the boldest.
+            Make rules, from the most conservative to the most aggressive.
         certain : callable
-            Makes the rule that is taken if none of them keeps the bound: its answers
-            are those of the full ensemble on any row.
+            Makes the rule that is taken if none of them keeps the bound: its
+            predictions are those of the full ensemble on any row.
         rows : array-like
             Rows that nothing was fitted to, as the engine takes them.
         full : ndarray of shape (n_rows,)

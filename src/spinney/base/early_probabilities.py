@@ -32,7 +32,7 @@ class EarlyProbabilities(EnsembleClassifier):
     For rows that stay to the end they are those of the model itself. For rows that
     leave they are the mean that the model gave to calibration rows that left in the
     same way; see `spinney.calibration.exit_probabilities`. Where classes are dropped,
-    all trees are evaluated, and the answer is the likeliest class.
+    all trees are evaluated, and the prediction is the likeliest class.
     """
 
     classes_: NDArray[Any]
@@ -164,14 +164,14 @@ class EarlyProbabilities(EnsembleClassifier):
         return found
 
     def _decides_otherwise(self) -> bool:
-        """Whether answers need not be those that the model's probabilities imply."""
+        """Whether predictions may differ from what the probabilities imply."""
         hard = self.rule_.voting == "hard"
         return hard and self.forest_ is not None and self.forest_.aggregation != "vote"
 
     def _agreeing(
         self, own: NDArray[np.floating], classes: NDArray[np.integer]
     ) -> NDArray[np.floating]:
-        """Return probabilities of the model, moved where an answer contradicts them."""
+        """Return the model's probabilities, moved where a prediction contradicts."""
         if own.shape[1] == 1:
             return own
         own = own.copy()

@@ -72,7 +72,7 @@ class ReportMixin:
 
 
 class EnsembleEstimator(MetaEstimatorMixin):
-    """Mixin for what has a trained ensemble inside and answers rows with it.
+    """Mixin for what has a trained ensemble inside and predicts rows with it.
 
     A subclass has a parameter `estimator`: a trained model as
     ``FrozenEstimator(model)`` (or a `Forest`), which is taken as it is, or an
@@ -100,7 +100,7 @@ class EnsembleEstimator(MetaEstimatorMixin):
         return validate_data(self, X, ensure_all_finite=not self._takes_missing())
 
     def _takes_missing(self) -> bool:
-        """Whether rows may hold NaN and infinities: a forest has an answer to them.
+        """Whether rows may hold NaN and infinities: a forest evaluates them.
 
         A model that is still to be trained may not have one.
         """
@@ -129,7 +129,7 @@ class EnsembleEstimator(MetaEstimatorMixin):
         )
 
     def _rows(self, X: Any) -> NDArray[np.floating]:
-        """Return rows to be answered as `forest_` takes them, or say what is wrong."""
+        """Return rows to be predicted as `forest_` takes them, or say what is wrong."""
         if not hasattr(self, "forest_"):  # the check itself takes longer than this
             check_is_fitted(self)
         if self._is_plain(X):
@@ -302,7 +302,7 @@ class EnsembleClassifier(
         return class_codes(self.classes_, y, is_trained(self.estimator))
 
     def predict_full(self, X: Any) -> NDArray[Any]:
-        """Answer with the full ensemble, as the trained model does.
+        """Predict with the full ensemble, as the trained model does.
 
         Parameters
         ----------
@@ -315,10 +315,10 @@ class EnsembleClassifier(
             Class labels.
         """
         rows, n_jobs = self._rows(X), getattr(self, "n_jobs", None)
-        return self.forest_.answers(self.forest_.engine.raw(rows, n_jobs))
+        return self.forest_.predictions(self.forest_.engine.raw(rows, n_jobs))
 
     def predict_model(self, X: Any) -> NDArray[Any]:
-        """Answer as the trained model's own `predict` does.
+        """Predict as the trained model's own `predict` does.
 
         Parameters
         ----------

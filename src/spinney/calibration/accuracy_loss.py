@@ -1,8 +1,8 @@
 """Bounds on the accuracy that early exit loses, from rows whose labels are known.
 
-Of rows that early exit answers otherwise than the full ensemble, some become wrong and
-others right. What counts is the difference of the two: a mean of numbers -1, 0 and 1,
-one for each row, which may rise and fall along a ladder of rules.
+Of rows that early exit predicts otherwise than the full ensemble, some become wrong
+and others right. What counts is the difference of the two: a mean of numbers -1, 0 and
+1, one for each row, which may rise and fall along a ladder of rules.
 """
 
 from __future__ import annotations

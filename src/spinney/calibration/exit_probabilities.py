@@ -3,8 +3,8 @@
 A row that leaves before the last tree has no probability of its own: the trees that
 would have made it up were not evaluated. What can be said honestly is what the full
 ensemble said of calibration rows that left in the same way: at the same exit point,
-with the same answer and a similar partial score. These means are kept here, isotonic in
-the partial score. They need no labels.
+with the same prediction and a similar partial score. These means are kept here,
+isotonic in the partial score. They need no labels.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ LEAST_ROWS = 100
 # A mean is over at least so many rows, and there are no more means than that.
 ROWS_PER_MEAN = 20
 MOST_MEANS = 40
-# What of several classes was answered is ahead of all others by this part, at least.
+# What of several classes was predicted is ahead of all others by this part, at least.
 LEAD = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class ExitProbabilities:
-    """Mean full probabilities by exit point, answer and partial score.
+    """Mean full probabilities by exit point, prediction and partial score.
 
     Parameters
     ----------
@@ -47,10 +47,10 @@ class ExitProbabilities:
         Number of classes, at least two.
     limits : tuple of two floats
         With two classes: the largest probability of the second one with which the first
-        is answered, and the smallest with which the second is.
+        is predicted, and the smallest with which the second is.
     tables : ndarray of shape (n_points, n_columns, 2), dtype=int64
         Which curve is for an exit point, a class (with two classes: only the second
-        one), and whether this class was answered.
+        one), and whether this class was predicted.
     offsets : ndarray of shape (n_curves + 1,), dtype=int64
         Where curves begin in the next two.
     scores, values : ndarray of shape (n_knots,)
@@ -105,7 +105,7 @@ class ExitProbabilities:
             for side in (0, 1):
                 rows = np.flatnonzero((classes[left] == label) == bool(side))
                 if len(rows) == 0:
-                    # No row has left in this way: what is usual for an answer.
+                    # No row has left in this way: what is usual for a prediction.
                     rest = (1.0 - typical) / (n_classes - 1)
                     tables[:, c, side] = len(curves)
                     curves.append((np.zeros(1), np.array([typical if side else rest])))
@@ -164,7 +164,7 @@ class ExitProbabilities:
             tables = self.tables[k, c, (classes == c).astype(np.int64)]
             found[:, c] = self._mean(tables, scores[:, c])
         rows = np.arange(len(classes))
-        # An answer that its own mean contradicts is moved up to the next best class.
+        # A prediction that its own mean contradicts is moved up to the next best class.
         own = np.maximum(found[rows, classes], 1.0 / self.n_classes)
         found = np.minimum(found, own[:, None] * (1.0 - LEAD))
         found[rows, classes] = own

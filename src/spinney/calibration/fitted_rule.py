@@ -24,7 +24,7 @@ class FittedRule:
         Trees (or other voters) evaluated per row, on average over the calibration rows
         and, where the order is random, over orders.
     disagreement : float
-        Share of the rows on which the answer is not that of the full ensemble,
+        Share of the rows on which the prediction is not that of the full ensemble,
         likewise.
     undecided : ndarray of shape (n_exit_points,)
         Share of the rows that stay at each exit point, likewise.

@@ -1,7 +1,8 @@
-"""The boldest of a ladder of candidates that rows prove to keep a bound.
+"""The most aggressive candidate that rows prove to keep a bound.
 
-Candidates are fixed beforehand, from the most cautious to the boldest, and tested one
-after another on rows that played no part in making them, until the first fails.
+Candidates are fixed beforehand, from the most conservative to the most aggressive, and
+tested one after another on rows that played no part in making them, until the first
+fails.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ Candidate = TypeVar("Candidate")
 # Classes that a warning names.
 MOST_NAMED = 5
 
-# How far the most cautious candidates are moved out, in deviations.
+# How far the most conservative candidates are moved out, in deviations.
 WIDENINGS = (3.0, 2.0, 1.5, 1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05)
 # A disagreement of 1 is no bound.
 MOST_AIMED_AT = 0.999
-# What part of the bound candidates aim at: rules whose most cautious candidates are
+# What part of the bound candidates aim at: rules whose most conservative candidates are
 # widened, and votes in random order. They go beyond the bound, since in the order drawn
-# fewer answers may differ than a candidate aims at.
+# fewer predictions may differ than a candidate aims at.
 LEVELS_OF_RULES = tuple(0.05 * k for k in range(31))
 LEVELS_OF_VOTES = (0.01, 0.02, 0.03, *(0.05 * k for k in range(1, 31)), 1.75, 2.0)
 
@@ -71,17 +72,17 @@ def certify_sequence(
     max_disagreement: float,
     confidence: float,
 ) -> Accepted | None:
-    """Return the boldest candidate that is proven to keep a bound.
+    """Return the most aggressive candidate that is proven to keep a bound.
 
-    The candidates are tested one after another, from the most cautious on, each at the
-    full confidence, until the first fails; the one before it is taken.
+    The candidates are tested one after another, from the most conservative on, each at
+    the full confidence, until the first fails; the one before it is taken.
 
     Parameters
     ----------
     n_disagreements : iterable of int
         Number of certification rows on which each candidate disagrees with the full
         ensemble. Read only as far as the first that fails, so a generator need not
-        evaluate the bolder ones.
+        evaluate the more aggressive ones.
     n_rows : int
         Number of certification rows, the same for all.
     max_disagreement : float
@@ -138,19 +139,20 @@ def boldest_kept(
     limits: Limits,
     true: NDArray[np.intp] | None = None,
 ) -> tuple[Candidate, Promise] | None:
-    """Return the boldest candidate that keeps all bounds on new rows, if any does.
+    """Return the most aggressive candidate that keeps all bounds, if any does.
 
     Candidates are tested one after another, until the first fails one of the tests.
 
     Parameters
     ----------
     candidates : iterable
-        From the most cautious to the boldest, fixed before the rows are looked at.
+        From the most conservative to the most aggressive, fixed before the rows are
+        looked at.
     answers_of : callable
-        Returns the answers of a candidate, as class indices, for rows that played no
-        part in making it.
+        Returns the predictions of a candidate, as class indices, for rows that played
+        no part in making it.
     full : ndarray of shape (n_rows,)
-        The answers of the full ensemble.
+        The predictions of the full ensemble.
     limits : Limits
         The bounds.
     true : ndarray of shape (n_rows,), optional
@@ -330,7 +332,7 @@ def rungs(
     levels: Sequence[float],
     widen: Callable[[Candidate, float], Candidate] | None = None,
 ) -> list[Callable[[], Candidate]]:
-    """Return what makes the candidates of a ladder, the most cautious first.
+    """Return what makes the candidates of a ladder, the most conservative first.
 
     Each is made only when it is called for. Levels and widenings are fixed, whatever
     the rows say, as the proof demands.
@@ -344,9 +346,9 @@ def rungs(
     levels : sequence of float
         What part of the bound the candidates aim at, ascending.
     widen : callable, optional
-        Makes a candidate more cautious by so many deviations. If given, the candidate
-        that aims at no disagreement comes first, moved out by one widening after
-        another.
+        Makes a candidate more conservative by so many deviations. If given, the
+        candidate that aims at no disagreement comes first, moved out by one widening
+        after another.
     """
 
     @cache

@@ -1,9 +1,9 @@
 """Answers of one rule after another to the same rows, each row only if it may matter.
 
 A rule that drops classes never drops the one in front. So a row in which the class that
-wins in the end is in front at every exit point is answered rightly by every rule with
-these exit points, however bold. These are nine rows of ten in boosting with several
-classes, and only the others are evaluated for each of a hundred rules.
+wins in the end is in front at every exit point is predicted rightly by every rule with
+these exit points, however aggressive. These are nine rows of ten in boosting with
+several classes, and only the others are evaluated for each of a hundred rules.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Requested bounds: on all rows, on the rows of each class, on lost accuracy.
 
 A rule has to pass one test for each bound, on rows that it was not fitted to. Rules are
-tested from the most cautious to the boldest, and at the first one that fails any test
-the testing ends.
+tested from the most conservative to the most aggressive, and at the first one that
+fails any test the testing ends.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Limits:
 
     @property
     def level(self) -> float:
-        """The disagreement that rules are to aim at; 0 if no answer may differ.
+        """The disagreement that rules are to aim at; 0 if no prediction may differ.
 
         With bounds on classes it is that of rows drawn by `balanced`.
         """

@@ -1,6 +1,6 @@
 """How likely an event is at a partial score: a logistic curve through rows.
 
-Thresholds that are fitted to the few rows on which an early answer would be wrong
+Thresholds that are fitted to the few rows on which an early prediction would be wrong
 follow those rows. A curve with two parameters is fitted to all rows and follows none.
 """
 

@@ -1,10 +1,10 @@
 """Least mean cost under one bound on the disagreement, for scores that add up.
 
 A process visits check points ``0, 1, ..., n_checks - 1``. At each it has a number, the
-partial sum of some scores, and may stop there with the answer "negative" or "positive",
-or go on. After the last check the full ensemble decides, at its full cost and with no
-disagreement. The rule is a pair of thresholds per check: negative below `lower`,
-positive above `upper`, go on between the two.
+partial sum of some scores, and may stop there with the prediction "negative" or
+"positive", or go on. After the last check the full ensemble decides, at its full cost
+and with no disagreement. The rule is a pair of thresholds per check: negative below
+`lower`, positive above `upper`, go on between the two.
 
 Given sample paths of the partial sums (rows in one fixed order, or rows in many random
 orders) and the full decision of each, the thresholds are found that minimise the mean
@@ -87,7 +87,7 @@ class Cuts:
     mean_cost : float
         Mean cost of a path.
     disagreement : float
-        Share of the paths whose answer is not that of the full ensemble.
+        Share of the paths whose prediction is not that of the full ensemble.
     """
 
     lower: NDArray[Any]
@@ -155,7 +155,7 @@ def solve(
         found = measured(lower, upper)
         return found if found.disagreement <= bound else cuts
 
-    # Nearly free, but not quite: where both answers cost the same, the better one.
+    # Nearly free, but not quite: where both predictions cost the same, the better one.
     wild_price = 1e-6 * float(costs[-1])
     wild = best_at(wild_price)
     if wild.disagreement <= bound:
@@ -275,7 +275,7 @@ def optimal_thresholds(
     """Return the thresholds with the least mean cost that keep a bound.
 
     Minimised is the mean, over all paths, of the cost at which a path stops. The bound
-    is on the share of all paths that stop with an answer other than `positive` says:
+    is on the share of all paths that stop with a prediction other than `positive` says:
     it holds for these paths, and for others only as far as these stand for them.
 
     Parameters
@@ -296,7 +296,7 @@ def optimal_thresholds(
         bins. Few bins hold back from fitting single paths, which helps if each row
         comes in one order only; with many orders of each row, more are better.
     early_exit : {"both", "negative", "positive"}, default="both"
-        Which answers may be given early.
+        Which predictions may be given early.
 
     Returns
     -------
@@ -371,8 +371,8 @@ def margin_solver(
     """Return what finds margins above which to stop with the class in front.
 
     Like `threshold_solver`, for several classes: at each check the class in front is
-    the answer if it leads by more than a margin. Whether that is the answer of the full
-    ensemble may change from check to check.
+    the prediction if it leads by more than a margin. Whether that is the prediction of
+    the full ensemble may change from check to check.
 
     Parameters
     ----------
@@ -425,7 +425,7 @@ def follow_thresholds(
         Check at which each path stops, n_checks for the end: ``costs[stop_at]`` is
         what it costs.
     wrong : ndarray of shape (n_paths,), dtype=bool
-        Whether its answer is not that of the full ensemble.
+        Whether its prediction is not that of the full ensemble.
     """
     full = np.asarray(positive, dtype=np.bool_)
     lows, highs = np.asarray(lower), np.asarray(upper)

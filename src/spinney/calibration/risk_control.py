@@ -1,4 +1,4 @@
-"""The boldest of a ladder of candidates whose expected disagreement keeps a bound.
+"""The most aggressive candidate whose expected disagreement keeps a bound.
 
 Rows that played no part in making the candidates tell where on the ladder to stop, such
 that a *new* row of the same kind disagrees with probability `max_disagreement` at most.
@@ -22,14 +22,15 @@ from spinney.calibration.bounds import check_max_disagreement, check_n_rows
 def control_risk(
     differs: Iterable[NDArray[np.bool_]], n_rows: int, max_disagreement: float
 ) -> int | None:
-    """Return the index of the boldest candidate whose risk is controlled.
+    """Return the index of the most aggressive candidate whose risk is controlled.
 
     Parameters
     ----------
     differs : iterable of ndarray of shape (n_rows,), dtype=bool
-        For each candidate, from the most cautious to the boldest, on which of the rows
-        its answer is not that of the full ensemble. Read only as far as the first
-        candidate that is too bold, so a generator need not evaluate the others.
+        For each candidate, from the most conservative to the most aggressive, on which
+        of the rows its prediction is not that of the full ensemble. Read only as far as
+        the first candidate that is too aggressive, so a generator need not evaluate the
+        others.
     n_rows : int
         Number of rows.
     max_disagreement : float
@@ -38,20 +39,20 @@ def control_risk(
     Returns
     -------
     index : int or None
-        The boldest candidate; None if the first one is too bold already, or there are
-        fewer rows than `rows_to_control` says.
+        The most aggressive candidate; None if the first one is too aggressive already,
+        or there are fewer rows than `rows_to_control` says.
 
     Notes
     -----
-    A row counts as lost at a candidate if this one or any more cautious one disagrees
-    on it, so that losses can only grow along the ladder. The candidate returned is the
-    last for which ``(n_lost + 1) / (n_rows + 1) <= max_disagreement``.
+    A row counts as lost at a candidate if this one or any more conservative one
+    disagrees on it, so that losses can only grow along the ladder. The candidate
+    returned is the last for which ``(n_lost + 1) / (n_rows + 1) <= max_disagreement``.
 
     Why that is enough, for rows that are exchangeable [1]_: put the new row among the
-    others and let j be the boldest candidate for which at most a share
+    others and let j be the most aggressive candidate for which at most a share
     `max_disagreement` of all ``n_rows + 1`` rows is lost. The candidate returned is j
-    or a more cautious one, whatever the new row is, since it would be allowed even if
-    the new row were lost. And j depends on the rows as a set only, so the new row is
+    or a more conservative one, whatever the new row is, since it would be allowed even
+    if the new row were lost. And j depends on the rows as a set only, so the new row is
     as likely to be among the lost ones as any other.
 
     The candidates and their order must be fixed before the rows are looked at.

@@ -36,10 +36,10 @@ class ExpectedShare:
     Notes
     -----
     See `spinney.calibration.risk_control.control_risk`. Rows count as lost that this
-    rule or a more cautious one answers differently; their number can only grow. So if
-    another test ends the testing earlier, fewer are lost, and the bound holds all the
-    more. For the rows of one class the argument is the same given that the new row is
-    of this class, whatever other rows there are.
+    rule or a more conservative one predicts differently; their number can only grow.
+    So if another test ends the testing earlier, fewer are lost, and the bound holds all
+    the more. For the rows of one class the argument is the same given that the new row
+    is of this class, whatever other rows there are.
     """
 
     def __init__(self, full: Codes, rows: Codes, bound: float) -> None:

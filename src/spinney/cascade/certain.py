@@ -1,4 +1,4 @@
-"""Exits that cannot be wrong: the trees left cannot change the answer any more."""
+"""Exits that cannot be wrong: the trees left cannot change the prediction any more."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def certain_rule(
     points: NDArray[np.int64],
     early_exit: str = "both",
 ) -> ExitRule:
-    """Return a rule whose answers are those of the forest, on any row.
+    """Return a rule whose predictions are those of the forest, on any row.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def certain_rule(
     points : ndarray of int
         Exit points.
     early_exit : {"both", "negative", "positive"}, default="both"
-        Which answers may be given early.
+        Which predictions may be given early.
 
     Notes
     -----

@@ -402,7 +402,7 @@ array-like, default="qwyc"
         -------
         candidates : list of callables
             Each returns a fitted classifier. There is only the first one if the model
-            gives all rows the same answer, or `max_disagreement` is 0.
+            gives all rows the same prediction, or `max_disagreement` is 0.
         """
         self._check_settings()
         rows, _ = self._read(X)
@@ -419,7 +419,7 @@ array-like, default="qwyc"
         if bound > 0.0 and fitter.has_several_decisions(table):
             makers += fitter.ladder(table, order, bound, rng)
         if fitter.drops_classes:
-            # To follow a table takes longer than to answer rows; who chooses measures.
+            # To follow a table takes longer than to predict rows; who chooses measures.
             return self._copies(bound, _unmeasured(makers))
         return self._copies(bound, _all_measured(makers, table))
 

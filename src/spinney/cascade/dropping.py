@@ -5,7 +5,7 @@ rows are soon a matter between two of them, and trees of the others are evaluate
 nothing. So at an exit point each class that is far behind the one in front is dropped
 for good, and a row is done when a single class is left.
 
-A row is answered wrongly only if the class that would win in the end is dropped. How
+A row is predicted wrongly only if the class that would win in the end is dropped. How
 likely that is, a curve tells: of the lead of the class in front, at an exit point, for
 a pair of classes.
 """
@@ -132,7 +132,7 @@ class ClassPaths:
         Returns
         -------
         risk : float
-            Mean risk of an answer, by the curves.
+            Mean risk of a prediction, by the curves.
         left : ndarray of shape (n_points,)
             Part of the cost of each stage that is still to be paid.
         """
@@ -191,7 +191,7 @@ class ClassPaths:
         )
 
     def tolerances(self, risks: NDArray[np.float64]) -> Numbers:
-        """Return tolerances with which answers have these mean risks, by the curves.
+        """Return tolerances with these mean risks of predictions, by the curves.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class ClassPaths:
         found = np.array([some.follow(some.leads_at(t))[0] for t in TOLERANCES])
         least = np.finfo(np.float64).tiny
         rising = np.maximum.accumulate(np.maximum(found, least))
-        # Where nothing is dropped yet, the boldest tolerance of the same risk.
+        # Where nothing is dropped yet, the most aggressive tolerance of the same risk.
         last = np.append(np.diff(rising) > 0.0, True)
         return np.exp(
             np.interp(np.log(risks), np.log(rising[last]), np.log(TOLERANCES[last]))

@@ -78,7 +78,7 @@ def fit_fan(
     if not table.is_binary:
         msg = (
             "The rule 'fan' is for two classes. Use 'thresholds' or 'optimal', which "
-            "look at the lead of the best class."
+            "use the lead of the best class."
         )
         raise InvalidArgumentError(msg)
     if (max_disagreement is None) == (gamma is None):
@@ -129,7 +129,7 @@ def fit_fan(
 
 
 def widened_bins(rule: ExitRule, deviations: float) -> ExitRule:
-    """Return a more cautious rule, with a larger gamma.
+    """Return a more conservative rule, with a larger gamma.
 
     Parameters
     ----------

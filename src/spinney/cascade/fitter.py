@@ -119,16 +119,16 @@ class RuleFitter:
         assert classes is not None
         only = classes[decisions[:1]].tolist()[0]  # a label, not NumPy's word for it
         msg = (
-            f"The model decides for {only!r} on all {table.n_rows:,} rows that "
-            "thresholds are fitted to, so nothing can be learnt about when it does "
-            "not, and rows leave only where the trees left cannot change the answer. "
-            "Pass more rows, among them some of every class."
+            f"The model predicts {only!r} for all {table.n_rows:,} rows that "
+            "thresholds are fitted to, so rows exit only where the remaining trees "
+            "cannot change the prediction. Pass more rows, including some of every "
+            "class."
         )
         warnings.warn(msg, SpinneyWarning, stacklevel=3)
         return False
 
     def certain(self, table: ScoreTable, order: NDArray[np.int64]) -> ExitRule:
-        """Return the rule whose answers are those of the forest, on any row.
+        """Return the rule whose predictions are those of the forest, on any row.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class RuleFitter:
         bound: float,
         rng: np.random.RandomState,
     ) -> list[Callable[[], ExitRule]]:
-        """Return what makes rules, from the most cautious to the boldest.
+        """Return what makes rules, from the most conservative to the most aggressive.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class RuleFitter:
         level: float,
         rng: np.random.RandomState,
     ) -> ExitRule:
-        """Return the boldest rule of a ladder that keeps a level on the rows given.
+        """Return the most aggressive rule that keeps a level on the rows given.
 
         It says nothing about other rows.
 

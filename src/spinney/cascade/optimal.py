@@ -1,8 +1,8 @@
-"""Thresholds with the least mean cost, where a wrong answer has a price.
+"""Thresholds with the least mean cost, where a wrong prediction has a price.
 
 At every exit point a row either leaves, at the cost of the trees so far and the price
-of the risk that its answer is wrong, or goes on. What going on is worth is known once
-the thresholds of all later exit points are: so they are found from the last to the
+of the risk that its prediction is wrong, or goes on. What going on is worth is known
+once the thresholds of all later exit points are: so they are found from the last to the
 first. The risk comes from curves (see `spinney.cascade.paths`) and not from counting
 the few rows that would be wrong, so there is little that thresholds could overfit.
 """
@@ -25,7 +25,7 @@ def optimal_at(paths: Paths, price: float) -> tuple[Numbers, Numbers]:
     paths : Paths
         Rows on their way, and what leaving risks.
     price : float
-        What a wrong answer costs, in units of the cost of all trees.
+        What a wrong prediction costs, in units of the cost of all trees.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def optimal_at(paths: Paths, price: float) -> tuple[Numbers, Numbers]:
     -----
     Each pair of thresholds is the best one given those of later exit points, over all
     rows that get this far under no thresholds at all. (A row that would have left
-    before has little weight in it: both answers cost it about the same.)
+    before has little weight in it: both predictions cost it about the same.)
     """
     n_points, n_paths = paths.values.shape
     price = price * float(paths.costs[-1])

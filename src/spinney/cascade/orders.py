@@ -83,8 +83,8 @@ def find_order(
         return found.order
     if labels is None:
         msg = (
-            f"order={order!r} needs labels: it compares what trees say with the truth. "
-            "Pass y, or take the order 'qwyc', which needs none."
+            f"order={order!r} needs labels: it compares the trees with the true "
+            "labels. Pass y, or use order='qwyc', which needs none."
         )
         raise InvalidArgumentError(msg)
     return _by_squared_error(order, table, labels, averages)

@@ -26,7 +26,7 @@ MOST_PATHS_OF_ORDERS = 40_000
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """Values of rows at exit points, and how likely an answer given there is wrong.
+    """Values of rows at exit points, and how likely a prediction given there is wrong.
 
     With two classes the value is the partial score; leaving downwards means the first
     class, leaving upwards the second. With several classes the value is the lead of
@@ -85,9 +85,9 @@ class Paths:
         left_at : ndarray of shape (n_paths,)
             Index of the exit point, ``n_points`` for the end.
         expected : float
-            Mean risk of an answer, by the curves.
+            Mean risk of a prediction, by the curves.
         disagreement : float
-            Share of the answers that disagree.
+            Share of the predictions that disagree.
         """
         n_points, n_paths = self.values.shape
         left_at = np.full(n_paths, n_points, dtype=np.int64)
@@ -147,7 +147,7 @@ def paths_of(
     costs : array-like of shape (n_trees,), optional
         Cost of each tree; 1 each by default.
     early_exit : {"both", "negative", "positive"}, default="both"
-        Which answers may be given early.
+        Which predictions may be given early.
     """
     most = MOST_PATHS if len(orders) == 1 else MOST_PATHS_OF_ORDERS // len(orders)
     if table.n_rows > most:

@@ -1,4 +1,4 @@
-"""Rules of a cascade from the most cautious to the boldest, for risk control."""
+"""Rules of a cascade, the most conservative first, for risk control."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RuleFamily:
     rule : {"thresholds", "fan", "optimal"}
         The kind. Thresholds drop classes where each tree adds to one of several.
     early_exit : {"both", "negative", "positive"}
-        Which answers may be given early.
+        Which predictions may be given early.
     costs : array-like of shape (n_trees,) or None
         Cost of each tree.
     is_random : bool
@@ -76,7 +76,7 @@ class RuleFamily:
         rng: np.random.RandomState,
         plan: Plan | None = None,
     ) -> list[Callable[[], ExitRule]]:
-        """Return what makes rules, from the most cautious to the boldest.
+        """Return what makes rules, from the most conservative to the most aggressive.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class RuleFamily:
         return thresholds_at(paths, boldness)
 
     def _boldness(self, paths: Paths, risk: float) -> float:
-        """Return how bold to be for a mean risk, by the curves."""
+        """Return how aggressive to be for a mean risk, by the curves."""
         low, high = math.log(LEAST_BOLDNESS), math.log(MOST_BOLDNESS)
         for _ in range(N_BISECTIONS):
             middle = 0.5 * (low + high)
@@ -171,7 +171,7 @@ class RuleFamily:
 
 
 def _spread(least: float, most: float) -> list[float]:
-    """Return the boldness of all candidates: between two, and more cautious ones."""
+    """Return how aggressive all candidates are: between two, and below."""
     cautious = np.geomspace(LEAST_BOLDNESS, least, N_CAUTIOUS_RUNGS + 1)[:-1]
     every = np.append(cautious, np.geomspace(least, most, N_RUNGS))
     return np.unique(every).tolist()
@@ -197,14 +197,14 @@ def undecided(table: ScoreTable, rule: ExitRule) -> NDArray[np.float64]:
 def boldest_on_rows(
     makers: list[Callable[[], ExitRule]], table: ScoreTable, level: float
 ) -> ExitRule | None:
-    """Return the boldest rule that keeps a level on the rows of a table, if any.
+    """Return the most aggressive rule that keeps a level on a table, if any.
 
     It says nothing about other rows.
 
     Parameters
     ----------
     makers : list of callables
-        Make rules, the most cautious first.
+        Make rules, the most conservative first.
     table : ScoreTable
         The rows.
     level : float

@@ -140,11 +140,11 @@ def fit_cascade(
     Parameters
     ----------
     scores : array-like of shape (n_rows, n_scorers) or (n_rows, n_scorers, n_classes)
-        What each scorer says about each of the rows to fit on.
+        Score of each scorer for each of the rows to fit on.
     max_disagreement : float, default=5e-3
         Share of new rows that may be decided differently from all scorers together, on
-        average, in ``[0, 1)``. With 0 all scorers are called: what a scorer may say at
-        most is not known.
+        average, in ``[0, 1)``. With 0 all scorers are called, because the
+        range of their scores is not known.
     beta : float, default=0.0
         With two classes: a row is positive if the sum of its scores is at least this.
     base : float or array-like of shape (n_classes,), default=0.0
@@ -161,7 +161,7 @@ def fit_cascade(
         If given, the bound holds for new rows with this probability.
     random_state : int, RandomState instance or None, default=None
         Draws which half of the rows order and thresholds are fitted to (the other half
-        tells how bold they may be), and random orders.
+        determines how aggressive they may be), and random orders.
 
     Returns
     -------

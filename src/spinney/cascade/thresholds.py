@@ -1,4 +1,4 @@
-"""Thresholds at which an early answer is as likely to be wrong at every exit point."""
+"""Thresholds with an equal risk of a wrong prediction at every exit point."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def thresholds_at(paths: Paths, tolerance: float) -> tuple[Numbers, Numbers]:
     paths : Paths
         Curves that tell the risk.
     tolerance : float
-        Risk of a single answer, above 0 and below 1.
+        Risk of a single prediction, above 0 and below 1.
 
     Returns
     -------

@@ -154,7 +154,7 @@ def accelerate(
         check_inputs(model, data, trust=trust)
         _check_settings(max_disagreement, max_accuracy_loss, threshold, confidence)
         if data is None and report is not None:
-            msg = "A report is about rows: pass DATA, the file that holds them."
+            msg = "--report needs rows: pass DATA, a table of rows."
             raise InvalidArgumentError(msg)
         trained = load_whole_model(model, trust=trust)
         if data is None:

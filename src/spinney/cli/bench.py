@@ -48,7 +48,7 @@ from spinney.readers import read_model
 MOST_ROWS = 100_000
 BATCH = 10_000
 SINGLE_ROWS = 200
-# A peer that answers a larger share of the rows differently runs another model.
+# A peer that predicts a larger share of the rows differently runs another model.
 MOST_DIFFERENT = 0.01
 
 ALL_TREES = "spinney, all trees"
@@ -70,7 +70,7 @@ class Engine:
     dtype : dtype
         Type of rows that it takes without converting them.
     is_label : bool
-        Whether the answers are labels, not probabilities.
+        Whether the predictions are labels, not probabilities.
     predict_one : callable or None
         Answers a row that comes alone; None passes a batch of one row.
     """

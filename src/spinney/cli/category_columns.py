@@ -99,8 +99,9 @@ def refuse_flags(
         if categories is None and str(types[names[k]]) == "bool":
             msg = (
                 f"Column {names[k]!r} has flags (true, false) in a CSV file, and the "
-                "model may have been trained on them as flags or as texts, which are "
-                "different categories. Write 1 and 0 for flags, or pass a Parquet file."
+                "model may have been trained on them as flags or as strings, which "
+                "are different categories. Write 1 and 0 for flags, or pass a Parquet "
+                "file."
             )
             raise InvalidArgumentError(msg)
 

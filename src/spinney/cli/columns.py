@@ -33,7 +33,10 @@ def frame_of(
     try:
         from pandas import DataFrame
     except ImportError as error:
-        msg = "A model with category columns or steps before it needs pandas here."
+        msg = (
+            "Reading rows for a model with category columns or preprocessing steps "
+            "needs pandas, which is not installed: python -m pip install pandas"
+        )
         raise ImportError(msg) from error
     columns: dict[str, Any] = {}
     wanted = names if called is None or len(called) != len(names) else called

@@ -87,7 +87,7 @@ def run_xgboost(model: Any) -> WithThreads:
 
 
 def run_catboost(model: Any) -> WithThreads:
-    """Return calls of CatBoost itself, which answer with labels."""
+    """Return calls of CatBoost itself, which return labels."""
     return lambda n_threads: (
         lambda rows: model.predict(
             rows, prediction_type="Class", thread_count=n_threads

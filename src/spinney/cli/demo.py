@@ -156,10 +156,10 @@ def _show(shown: list[Shown], console: Console) -> None:
         "Differ: from the prediction of the full model, on rows that neither it nor "
         f"spinney has seen. A bound of {first.promised or 0:.1%} was set with 95 % "
         "confidence; stopping after some steps and pruning promise none. Times: per "
-        "row, in a batch, one thread, the quickest of three."
+        "row, in a batch, one thread, the fastest of three."
     )
     console.print(
-        f"A row alone: {first.single_spinney:.1f} µs with votes stopped early, "
+        f"A single row: {first.single_spinney:.1f} µs with early exit, "
         f"{first.single_scikit_learn:,.0f} µs with scikit-learn."
     )
     n_different = sum(one.n_different for one in shown)

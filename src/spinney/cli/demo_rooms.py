@@ -43,7 +43,7 @@ class Shown:
     disagreement : float
         Share of new rows predicted differently than by the full model.
     n_different : int
-        New rows that spinney, with all trees, answers differently than the model.
+        New rows that spinney, with all trees, predicts differently than the model.
     n_new : int
         Number of new rows.
     scikit_learn, all_trees, spinney : float

@@ -29,7 +29,7 @@ from spinney.cli.models import (
     load_whole_model,
     table_for,
 )
-from spinney.cli.outputs import check_outputs
+from spinney.cli.outputs import check_outputs, check_suffix
 from spinney.errors import InvalidArgumentError, SpinneyWarning
 from spinney.forest import Forest
 from spinney.persistence.store import load
@@ -138,6 +138,7 @@ def export(
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)
         check_outputs(out, inputs=(model, rows))
+        check_suffix(out, "The C file", (".c",))
         check_outputs(out.with_suffix(".h"), inputs=(model, rows))
         check_inputs(model, rows, trust=trust)
         if max_disagreement is not None:

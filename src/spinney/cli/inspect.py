@@ -188,7 +188,7 @@ def _rule_facts(loaded: Any) -> dict[str, Any] | None:
 
 
 def _promise_facts(loaded: Any) -> dict[str, Any] | None:
-    """Return what is promised about answers, if anything is."""
+    """Return what is promised about predictions, if anything is."""
     if not hasattr(loaded, "max_disagreement"):
         return None
     certificate, promise = loaded.certificate_, loaded.promise_

@@ -60,7 +60,7 @@ def check_suffix(path: Path | None, what: str, suffixes: tuple[str, ...]) -> Non
     """
     if path is None or path.name.lower().endswith(suffixes):
         return
-    known = f"{', '.join(suffixes[:-1])} or {suffixes[-1]}"
+    known = " or ".join(filter(None, (", ".join(suffixes[:-1]), suffixes[-1])))
     msg = f"{what} must be a file that ends with {known}, got {str(path)!r}."
     raise InvalidArgumentError(msg)
 

@@ -1,6 +1,6 @@
 """Other engines for the same model, as far as they are installed.
 
-An adapter takes a `Subject` and returns a function from rows to answers: class
+An adapter takes a `Subject` and returns a function from rows to predictions: class
 probabilities, or labels. A library is imported only by its adapter.
 """
 
@@ -159,7 +159,7 @@ def original_of(subject: Subject) -> tuple[Predict, bool]:
     predict : callable
         From rows to answers.
     is_label : bool
-        Whether the answers are labels, not probabilities.
+        Whether the predictions are labels, not probabilities.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""``spinney predict``: answer the rows of a table, however long it is."""
+"""``spinney predict``: predict the rows of a table, however long it is."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rich.console import Console
 
 from spinney.base.wording import percent
 from spinney.cli.answers import ENDINGS, Columns, write_answers
+from spinney.cli.column_names import check_columns
 from spinney.cli.console import (
     Debug,
     Jobs,
@@ -50,7 +51,7 @@ COUNTS, COST = "n_evaluated", "feature_cost"
 
 @dataclass
 class Tally:
-    """What there is to tell about the rows answered so far."""
+    """What there is to tell about the rows predicted so far."""
 
     begin: float = field(default_factory=time.perf_counter)
     n_rows: int = 0
@@ -142,6 +143,7 @@ def predict(
         check_outputs(out, inputs=(model, data))
         check_inputs(model, data, trust=trust)
         kept = _checked_names(keep or [])
+        check_columns(data, keep=kept)
         if find_spec("pyarrow") is None and out.suffix != ".npz":
             msg = (
                 f"Writing {out.name!r} needs pyarrow, which is not installed. Install "
@@ -181,7 +183,7 @@ def _checked_names(keep: list[str]) -> tuple[str, ...]:
 def _predicting(
     loaded: Any, n_jobs: int | None, as_frame: bool, proba: bool
 ) -> tuple[Predict, int]:
-    """Return what answers rows, and the number of trees behind it."""
+    """Return what predicts rows, and the number of trees behind it."""
     combined = getattr(loaded, "combined_", None) is not None
     ours = combined or isinstance(getattr(loaded, "forest_", None), Forest)
     steps, ensemble = parted(loaded)
@@ -254,7 +256,7 @@ def _probabilities(found: Any, classes: Any) -> Columns:
 
 
 def _named(answers: NDArray[Any], classes: Any) -> Columns:
-    """Return answers as columns: labels, or what a regressor predicts."""
+    """Return predictions as columns: labels, or what a regressor predicts."""
     name = "prediction" if classes is None else "label"
     if answers.ndim == 1:
         return {name: answers}
@@ -267,7 +269,7 @@ def _answered(
     tally: Tally,
     show: Callable[..., None],
 ) -> Iterator[Columns]:
-    """Yield the answers of each part, and keep count."""
+    """Yield the predictions of each part, and keep count."""
     for part in parts:
         if tally.n_rows == 0:
             # The first call loads compiled code; the clock starts after that.

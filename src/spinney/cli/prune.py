@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as TextTable
 
+from spinney.cli.column_names import check_columns
 from spinney.cli.console import (
     Debug,
     OutputAsJson,
@@ -85,6 +86,7 @@ def prune(
             raise InvalidArgumentError(msg)
         check_outputs(out, plot, inputs=(model, data, costs))
         check_inputs(model, data, trust=trust)
+        check_columns(data, target=target)
         known = _feature_costs(costs)
         pruner = _pruned(console, model, data, target, known, budget, trade_off, trust)
         chosen = budget is not None or trade_off is not None

@@ -132,7 +132,7 @@ def _show(found: StoppingStrategy, console: Console) -> None:
     votes = "worst" if found.objective == "minimax" else "mean"
     console.print(
         f"Expected votes ({votes}): {found.expected_votes:.6f} of {found.n_voters}\n"
-        f"No strategy that goes with the majority so far needs fewer than "
+        f"No strategy that follows the majority so far needs fewer than "
         f"{found.lower_bound:.6f} (gap {found.gap:.1e})\n"
         f"Disagreement {whose}: {found.proven_disagreement:.6g}, promised at most "
         f"{found.max_disagreement:g} ({found.proof} proof)"

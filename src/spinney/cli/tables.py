@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.cli.category_columns import CategoryColumns, refuse_flags
+from spinney.cli.column_names import listed, refuse_unknown, refuse_without_target
 from spinney.cli.columns import frame_of, numbers_of
 from spinney.cli.csv_files import (
     batches_of_csv,
@@ -246,7 +247,7 @@ class Table:
         n_rows: int,
     ) -> dict[str, StoredArray]:
         """Return the arrays to pass through, each opened anew: it may be y, too."""
-        self._refuse_unknown(sorted(arrays), "array")
+        refuse_unknown(self.path, sorted(arrays), self._keep, "array")
         for name in self._keep:
             if arrays[name].shape != (n_rows,):
                 msg = (
@@ -255,16 +256,6 @@ class Table:
                 )
                 raise FormatError(msg)
         return {name: stored_array(name) for name in self._keep}
-
-    def _refuse_unknown(self, names: list[str], what: str) -> None:
-        """Raise if a column to be kept is not there."""
-        unknown = [name for name in self._keep if name not in names]
-        if unknown:
-            msg = (
-                f"{str(self.path)!r} has no {what} {listed(unknown)} to keep; it has "
-                f"{listed(names)}."
-            )
-            raise InvalidArgumentError(msg)
 
     # ---------------------------------------------------------------- columns
 
@@ -355,13 +346,9 @@ class Table:
             msg = f"{str(self.path)!r} has several columns called {twice[0]!r}."
             raise FormatError(msg)
         has_target = self.target in names
-        if self.target is not None and not has_target and self._needs_target:
-            msg = (
-                f"{str(self.path)!r} has no column {self.target!r}; it has "
-                f"{listed(names)}."
-            )
-            raise FormatError(msg)
-        self._refuse_unknown(names, "column")
+        if self.target is not None and self._needs_target:
+            refuse_without_target(self.path, names, self.target)
+        refuse_unknown(self.path, names, self._keep, "column")
         wanted = self._features([name for name in names if name != self.target])
         self._features_read = wanted
         others = [self.target] if has_target else []
@@ -414,17 +401,11 @@ class Table:
                 hint = " If one of them holds labels, name it with --target."
             if self._keep and not self.path.name.lower().endswith(".npz"):
                 hint += (
-                    " Columns to keep are not counted: without names to go by they "
-                    "are no features."
+                    " Columns to keep are not counted: a model without column names "
+                    "takes them by position."
                 )
             msg = (
                 f"{str(self.path)!r} has {n_columns} columns, but the model was "
                 f"trained on {self._n_features}.{hint}"
             )
             raise InvalidArgumentError(msg)
-
-
-def listed(names: list[str]) -> str:
-    """Return names as a text of bounded length."""
-    shown = ", ".join(map(repr, names[:8])) or "nothing"
-    return shown if len(names) <= 8 else f"{shown}, ... ({len(names)} in all)"

@@ -363,7 +363,7 @@ def _notes(
     bound: float | None,
     confidence: float | None,
 ) -> list[str]:
-    """Return what the head of the files says about answers and rows."""
+    """Return what the head of the files says about predictions and rows."""
     notes = [program.promise]
     kind = slots.row_type
     if slots.input_type in INTEGERS:

@@ -32,7 +32,7 @@ class WidthTried:
     max_error : float
         Proven bound on how far the sum of all trees is off, in the unit of the scores.
     n_disagreements : int
-        Rows that are answered otherwise than by the model.
+        Rows that are predicted otherwise than by the model.
     n_rows : int
         Rows looked at.
     bound : float

@@ -97,8 +97,8 @@ def compile(obj: Any) -> CompiledModel:
     """Compile a forest or a fitted classifier with the C compiler of this machine.
 
     The code is that of :func:`spinney.export_c`, in exact arithmetic, so that the
-    answers are those of `obj`. For single rows and small batches, where a call costs as
-    much as the trees; nothing of it needs Numba once it is compiled.
+    predictions are those of `obj`. For single rows and small batches, where a call
+    costs as much as the trees; nothing of it needs Numba once it is compiled.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def compile(obj: Any) -> CompiledModel:
     Returns
     -------
     model : CompiledModel
-        Predicts rows, and answers single rows when called.
+        Predicts batches, and single rows when called.
 
     Raises
     ------
@@ -271,7 +271,7 @@ class CompiledModel:
         return self.predict(given.reshape(1, -1))[0]
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Answer rows as the model that was compiled does.
+        """Predict rows as the model that was compiled does.
 
         Parameters
         ----------

@@ -363,7 +363,7 @@ class EarlyExit:
         self.tables.add(name, ends, unsigned_type(max(int(ends[-1]), 256)))
 
     def _by_count(self) -> str:
-        """Return the lines for a table of answers: two bounds where that says it."""
+        """Return the lines for a table of predictions, or for two bounds."""
         sums = self.sums
         lower, upper = [], []
         for row, end in zip(sums.table, sums.exit_points, strict=True):

@@ -55,7 +55,7 @@ class Program:
     is_lazy : bool
         Whether features are bought.
     promise : str
-        What is promised about the answers, in a sentence.
+        What is promised about the predictions, in a sentence.
     max_disagreement : float or None
         The bound that the classifier promises; None if it promises none.
     confidence : float or None

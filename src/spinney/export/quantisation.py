@@ -29,7 +29,7 @@ from spinney.runtime.scoring import (
     scoring_forest,
 )
 
-# Widths of a leaf value, from the most cautious to the boldest.
+# Widths of a leaf value, from the most conservative to the most aggressive.
 WIDTHS = (32, 16, 8)
 # No sum exceeds this, so that the difference of two fits into 32 bits.
 MAX_SUM = 2**30 - 1

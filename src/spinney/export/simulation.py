@@ -1,4 +1,4 @@
-"""What code in whole numbers answers, worked out here: the rows prove it, not hope."""
+"""What integer code predicts, computed here, so that rows can prove it."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def with_codes(X: Any, forest: Forest) -> Any:
     ------
     InvalidArgumentError
         If a column has another type than the model was trained with, or a value is
-        unknown to a model that has no answer to such.
+        unknown to a model that does not accept such.
     """
     assert forest.categories is not None
     frame = frame_of(X)
@@ -157,8 +157,8 @@ def _codes_of_column(
             return frame.numbers(column, name)
         msg = (
             f"Column {name!r} must be of a category"
-            + (", enum or text" if _are_texts(categories) else "")
-            + f" type, as the model was trained with, got {frame.kind(column)}. Pass "
+            + (", enum or string" if _are_texts(categories) else "")
+            + f" type, as in training, got {frame.kind(column)}. Pass "
             "the values themselves in such a column; or, if these are codes of "
             "forest.categories_ already, all rows as an array."
         )
@@ -176,8 +176,8 @@ def _codes_of_column(
 def _unseen(value: Any, name: Any, forest: Forest) -> InvalidArgumentError:
     msg = (
         f"Column {name!r} has the category {value!r}, which the model was not trained "
-        f"on, and {forest.source or 'the model'} has no answer to such. Leave these "
-        "rows out, or pass a missing value there."
+        f"on, and {forest.source or 'the model'} does not accept such values. Leave "
+        "these rows out, or pass a missing value there."
     )
     return InvalidArgumentError(msg)
 

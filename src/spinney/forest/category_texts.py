@@ -37,7 +37,7 @@ def category_text(value: Any, column: Any) -> bytes:
         try:
             return value.encode("utf-8")
         except UnicodeEncodeError as error:
-            msg = f"Column {column!r} has a text that is no Unicode: {error}."
+            msg = f"Column {column!r} has a string that is not valid Unicode: {error}."
             raise InvalidArgumentError(msg) from error
     if isinstance(value, bytes):
         return bytes(value)
@@ -49,10 +49,10 @@ def category_text(value: Any, column: Any) -> bytes:
         if -(2**63) <= number < (2**64 if isinstance(value, np.integer) else 2**63):
             return str(number).encode("ascii")
     msg = (
-        f"Column {column!r} holds categories, which must be texts or integers (of 64 "
-        f"bits), got {reprlib.repr(value)} ({type(value).__name__}). CatBoost has no "
-        "answer to floats and missing values there either: write them as texts, in the "
-        "way the model was trained."
+        f"Column {column!r} holds categories, which must be strings or integers (of "
+        f"64 bits), got {reprlib.repr(value)} ({type(value).__name__}). CatBoost does "
+        "not accept floats and missing values there either: convert them to strings, "
+        "as in training."
     )
     raise InvalidArgumentError(msg)
 
@@ -123,9 +123,9 @@ def texts_of_column(frame: Frame, column: int) -> tuple[list[bytes], NDArray[np.
     found = frame.integers(column)
     if found is None:
         msg = (
-            f"Column {name!r} holds categories, which must be of a category, text or "
+            f"Column {name!r} holds categories, which must be of a category, string or "
             f"integer type, got {frame.kind(column)}. Pass what the model was trained "
-            "on; CatBoost has no answer to other types either."
+            "on; CatBoost does not accept other types either."
         )
         raise InvalidArgumentError(msg)
     numbers, missing = found

@@ -1,4 +1,4 @@
-"""Models whose answer is computed from the sums of a forest in a way of its own.
+"""Models whose prediction is computed from the sums of a forest in a way of its own.
 
 A `Forest` has one score per class, and the largest wins. These do something else with
 what their trees return: a weighted vote that is normalised first, a weighted median, a

@@ -3,9 +3,9 @@
 Readers make a `Forest` from a foreign model; everything else only sees a `Forest`.
 
 Inner nodes have a value too. No prediction of the whole ensemble uses it, but whoever
-stops half-way down a tree needs an answer there. Where a library keeps none, or keeps
-one on another scale, the reader puts the mean of the leaves below, weighted by their
-training rows.
+stops half-way down a tree needs a prediction there. Where a library keeps none, or
+keeps one on another scale, the reader puts the mean of the leaves below, weighted by
+their training rows.
 
 How a raw score becomes a label differs between libraries: a score above zero, a score
 of at least zero, a probability above one half, the larger of two rounded probabilities.
@@ -79,7 +79,7 @@ class Forest:
     n_features : int
         Number of columns of a row.
     aggregation : {"vote", "mean", "sum"}
-        How trees are put together: each votes for the class of its largest value, or
+        How trees are combined: each votes for the class of its largest value, or
         their values are averaged, or added.
     missing_left : array of shape (n_nodes,), bool, optional
         Whether NaN goes left. False everywhere if not given.
@@ -94,7 +94,7 @@ class Forest:
     category_words : array, uint32, optional
         Bit ``c % 32`` of word ``c // 32`` of a set says that category ``c`` is in it.
     category_rule : {"truncate", "floor", "exact"}, default="exact"
-        What a number that is no integer means as a category: its integer part, the
+        What a number that is not an integer means as a category: its integer part, the
         integer below it, or nothing at all (in no set). Numbers that come out
         negative or beyond the last word of a set are in no set.
     categories : sequence, optional
@@ -138,7 +138,7 @@ class Forest:
     sum_dtype : {"float32", "float64"}, default="float64"
         Type in which the library adds up the trees.
     missing_value : float, optional
-        A number that means a missing value, beside NaN.
+        A number that means a missing value, besides NaN.
     absent : {"zero", "missing"}, default="zero"
         What an entry of a sparse matrix means that is not stored.
     rounded_rows : {"none", "integers", "non_floats"}, default="none"
@@ -151,7 +151,7 @@ class Forest:
     feature_names : sequence of str, optional
         Names of the columns.
     source : str, default=""
-        The kind of model this was read from, for people to read.
+        The kind of model this was read from, for information only.
 
     Notes
     -----
@@ -337,10 +337,10 @@ class Forest:
 
         Returns
         -------
-        answers : ndarray of shape (n_rows,)
+        predictions : ndarray of shape (n_rows,)
             Class labels, or numbers if this is a regressor.
         """
-        return self.answers(self.engine.raw_of(X, n_jobs))
+        return self.predictions(self.engine.raw_of(X, n_jobs))
 
     def predict_model(self, X: ArrayLike, n_jobs: int | None = None) -> NDArray[Any]:
         """Return what the original model's own `predict` returns.
@@ -352,15 +352,15 @@ class Forest:
 
         Returns
         -------
-        answers : ndarray of shape (n_rows,) or (n_rows, n_classes)
+        predictions : ndarray of shape (n_rows,) or (n_rows, n_classes)
             The same as `predict`, unless the model was a Booster of LightGBM or
             XGBoost with a classification objective (the probability of the second of
             two classes, or those of all of several) or of the class ``CatBoost`` (raw
             scores).
         """
-        return self.model_answers(self.engine.raw_of(X, n_jobs))
+        return self.model_predictions(self.engine.raw_of(X, n_jobs))
 
-    def model_answers(self, raw: NDArray[np.floating]) -> NDArray[Any]:
+    def model_predictions(self, raw: NDArray[np.floating]) -> NDArray[Any]:
         """Return what the original model's own `predict` returns for raw scores.
 
         Parameters
@@ -370,17 +370,17 @@ class Forest:
 
         Returns
         -------
-        answers : ndarray of shape (n_rows,) or (n_rows, n_classes)
+        predictions : ndarray of shape (n_rows,) or (n_rows, n_classes)
             As for `predict_model`.
         """
         if self.model_predicts == "answer":
-            return self.answers(raw)
+            return self.predictions(raw)
         if self.model_predicts == "probability":
             both = self.probabilities(raw)
             return both[:, 1] if self.n_outputs == 1 else both
         return raw[:, 0] if self.n_outputs == 1 else raw
 
-    def answers(self, raw: NDArray[np.floating]) -> NDArray[Any]:
+    def predictions(self, raw: NDArray[np.floating]) -> NDArray[Any]:
         """Return the original model's predictions for raw scores.
 
         Parameters
@@ -390,7 +390,7 @@ class Forest:
 
         Returns
         -------
-        answers : ndarray of shape (n_rows,)
+        predictions : ndarray of shape (n_rows,)
             As for `predict`.
         """
         if self.classes is not None:

@@ -361,7 +361,7 @@ _KNOWN: dict[str, tuple[str, type[Frame]]] = {
 }
 # What data frames of other libraries have, and arrays have not.
 _MARKS = ("columns", "column_names", "__arrow_c_stream__", "__arrow_c_array__")
-# Rows of these are answered on their workers.
+# Rows of these are predicted on their workers.
 _ENGINES = {"dask": "dask", "dask_expr": "dask", "pyspark": "spark"}
 
 
@@ -459,7 +459,7 @@ def as_known_frame(X: Any) -> Any:
     if library in _ENGINES:
         msg = (
             f"X is a data frame of {library}, whose rows are not in memory. "
-            f"spinney.integrations.{_ENGINES[library]} answers them on the workers; "
+            f"spinney.integrations.{_ENGINES[library]} evaluates them on the workers; "
             "spinney.accelerate and spinney.certify take it as it is."
         )
         raise InvalidArgumentError(msg)
@@ -483,8 +483,8 @@ def _from_arrow(X: Any) -> Any:
     is_stream = hasattr(X, "__arrow_c_stream__")
     if library is None or (library != "pyarrow" and not is_stream):
         msg = (
-            f"X is a {type(X).__module__}.{type(X).__qualname__}, which speaks Arrow; "
-            "reading it takes PyArrow: python -m pip install pyarrow"
+            f"X is a {type(X).__module__}.{type(X).__qualname__}, which exports Arrow "
+            "data; reading it needs PyArrow: python -m pip install pyarrow"
         )
         raise ImportError(msg)
     try:

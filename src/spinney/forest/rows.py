@@ -68,8 +68,7 @@ def as_rows(
     if rows.dtype.kind not in "fiub":
         msg = (
             f"X must hold real numbers, got an array of dtype {rows.dtype}. "
-            "Encode texts, dates and complex values as numbers, in the way the model "
-            "was trained."
+            "Encode strings, dates and complex values as numbers, as in training."
         )
         raise TypeError(msg)
     check_shape(rows.shape, n_features)
@@ -154,8 +153,8 @@ def numbers_from_objects(objects: NDArray[Any]) -> NDArray[np.float64]:
         where = f" in row {first[0]}, column {first[1]}" if len(first) == 2 else ""
         msg = (
             f"X must hold real numbers, got {reprlib.repr(objects[first])} "
-            f"({kind.__name__}){where}. Encode texts, dates and the like as numbers, "
-            "in the way the model was trained."
+            f"({kind.__name__}){where}. Encode strings, dates and the like as numbers, "
+            "as in training."
         )
         raise TypeError(msg)
     missing = np.array([_is_missing(type(value)) for value in objects.ravel()], bool)

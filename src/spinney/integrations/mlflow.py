@@ -1,7 +1,7 @@
 """An MLflow flavour: models in MLflow's stores and servers, as spinney's own files.
 
 `save_model` and `log_model` write the safe file of `spinney.save`, with a signature, an
-example and pinned requirements; `load_model` gives back the classifier, and MLflow's
+example and pinned requirements; `load_model` returns the classifier, and MLflow's
 generic ``pyfunc`` interface, its server and its Spark function predict with it.
 
 Examples

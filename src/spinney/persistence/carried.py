@@ -93,7 +93,7 @@ def carried(value: Any) -> np.ndarray:
         again = io.loads(content, trusted=io.get_untrusted_types(data=content))
     except Exception as error:  # skops and the value's own code may raise anything
         msg = (
-            f"skops cannot carry an object of type {type_name(value)}: "
+            f"skops cannot store an object of type {type_name(value)}: "
             f"{type(error).__name__}: {error}.\nHint: skops finds classes and "
             "functions by their names, at the top level of a module that can be "
             "imported; a lambda has none."
@@ -101,7 +101,7 @@ def carried(value: Any) -> np.ndarray:
         raise TypeError(msg) from error
     named = isinstance(value, type) or hasattr(value, "__qualname__")
     if again is not value if named else type(again) is not type(value):
-        msg = f"skops makes something else of an object of type {type_name(value)}."
+        msg = f"skops does not restore an object of type {type_name(value)} as it was."
         raise TypeError(msg)
     return np.frombuffer(content, dtype=np.uint8)
 
@@ -191,7 +191,7 @@ def refuse_untrusted(
         reason = "of types that skops knows to be safe, and trusted was not passed"
     wanted = ", ".join(f"{one[:200]!r}" for one in sorted(needed)[:MAX_SHOWN])
     msg = (
-        f"{name} holds preprocessing steps that skops carries, {reason}.\nHint: "
+        f"{name} holds preprocessing steps stored by skops, {reason}.\nHint: "
         "loading them runs the code of their types. If you know these types and who "
         f"wrote the file, load it with spinney.load(path, trusted=[{wanted}])."
     )
@@ -206,21 +206,21 @@ def type_name(value: Any) -> str:
 def _content(array: np.ndarray) -> bytes:
     """Return the bytes of a carried part, if it is a file of skops by its form."""
     if array.dtype != np.uint8 or array.ndim != 1:
-        msg = "a step that skops carries must be bytes"
+        msg = "a step stored by skops must be bytes"
         raise FormatError(msg)
     content = array.tobytes()
     try:
         with zipfile.ZipFile(BytesIO(content)) as file:
             members = file.infolist()
     except Exception as error:  # zipfile raises a good many types on forged bytes
-        msg = f"a step that skops carries is damaged: {error}"
+        msg = f"a step stored by skops is damaged: {error}"
         raise FormatError(msg) from error
     # skops does not compress; a few forged bytes could become gigabytes.
     if any(
         one.compress_type != zipfile.ZIP_STORED or one.file_size > len(content)
         for one in members
     ):
-        msg = "a step that skops carries must not be compressed"
+        msg = "a step stored by skops must not be compressed"
         raise FormatError(msg)
     return content
 
@@ -230,7 +230,7 @@ def _untrusted_types(content: bytes) -> set[str]:
     try:
         return set(io.get_untrusted_types(data=content))
     except Exception as error:  # of forged bytes, any
-        msg = f"a step that skops carries is damaged: {type(error).__name__}: {error}"
+        msg = f"a step stored by skops is damaged: {type(error).__name__}: {error}"
         raise FormatError(msg) from error
 
 
@@ -243,7 +243,7 @@ def _skops_io() -> Any:
         from skops import io
     except ImportError as error:
         msg = (
-            "Steps that spinney does not know are carried by skops, which is not "
+            "Steps that spinney does not know are stored by skops, which is not "
             f"installed. {remedy}"
         )
         raise ImportError(msg) from error

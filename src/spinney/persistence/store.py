@@ -58,7 +58,7 @@ def save(
 
     See Also
     --------
-    load : The way back.
+    load : Loads such a file.
 
     Examples
     --------
@@ -133,14 +133,14 @@ def load(
     Notes
     -----
     While the object lives, the file may be replaced (as `save` does it), renamed or
-    deleted, but it must not be changed in place or cut short: what has been checked
-    would change under the object's feet, and the operating system ends a process
-    that reads beyond the end of a file. So do not load a file that somebody whom you
+    deleted, but it must not be changed in place or cut short: what has been
+    validated would change, and the operating system ends a process that reads
+    beyond the end of a file. So do not load a file that somebody whom you
     do not trust can write to; copy it first.
 
     See Also
     --------
-    save : The way there.
+    save : Writes such a file.
     """
     name = _path_text(path)
     check_trusted(trusted)

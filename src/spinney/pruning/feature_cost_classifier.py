@@ -47,7 +47,7 @@ class FeatureCostClassifier(ReportMixin, ClassifierMixin, BaseEstimator, ABC):
             Class labels; the first of them if several are equally likely.
         """
         rows = self._rows(X)  # first, because it raises if the classifier is not fitted
-        return self.forest_.answers(self.forest_.engine.raw(rows, self.n_jobs))
+        return self.forest_.predictions(self.forest_.engine.raw(rows, self.n_jobs))
 
     def predict_proba(self, X: Any) -> NDArray[np.floating]:
         """Return the probability of each class by `forest_`.

@@ -108,7 +108,7 @@ def predict_lazily(
     raw = forest.engine.raw(forest.engine.rows(X), n_jobs)
     probabilities = None if forest.classes is None else forest.probabilities(raw)
     return LazyPrediction(
-        labels=forest.answers(raw),
+        labels=forest.predictions(raw),
         probabilities=probabilities,
         cost=purchases.cost_of(bought),
         bought=bought,

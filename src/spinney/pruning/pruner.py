@@ -332,7 +332,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
     def predict_full(self, X: Any) -> NDArray[Any]:
         rows = self._rows(X)
         forest = self.full_forest_
-        return forest.answers(forest.engine.raw(rows, self.n_jobs))
+        return forest.predictions(forest.engine.raw(rows, self.n_jobs))
 
     def predict_lazily(self, fetch: Fetch, n_rows: int) -> LazyPrediction:
         check_is_fitted(self)

@@ -73,7 +73,7 @@ def read_catboost(model: Any) -> Forest:
     -------
     forest : Forest
         Answers as the model does. The class ``CatBoost`` returns raw scores from
-        ``predict``, whatever the loss; its forest answers as a classifier or
+        ``predict``, whatever the loss; its forest predicts as a classifier or
         regressor of that loss would, and gives the raw scores from
         `Forest.predict_model`.
 
@@ -203,7 +203,7 @@ def read_catboost_document(document: dict[str, Any]) -> Forest:
 
 
 def _loss(info: dict[str, Any]) -> str:
-    """Return the name of the loss, unless its answers are none of a Forest."""
+    """Return the name of the loss, unless its predictions are none of a Forest."""
     # A sum of models has its loss as a text of its own, a trained one among `params`.
     described = info.get("loss_function")
     if isinstance(described, str):
@@ -247,7 +247,7 @@ def _bias(document: dict[str, Any], n_outputs: int) -> NDArray[np.float64]:
 
 
 def _answers(info: dict[str, Any], loss: str, n_outputs: int) -> dict[str, Any]:
-    """Return the labels, and how raw scores become answers, as a Forest has it."""
+    """Return the labels, and how raw scores become predictions, as a Forest has it."""
     labels = _labels(info, loss, n_outputs)
     if labels is None:
         return {"link": "exp" if loss in EXPONENT_LOSSES else "identity"}

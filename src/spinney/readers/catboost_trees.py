@@ -201,8 +201,8 @@ def _oblivious_tree(
     feature = np.full(n_nodes, LEAF, dtype=np.int64)
     threshold = np.zeros(n_nodes)
     # Level by level, the first split at the root: it was chosen first and says most.
-    # Bit i of a leaf's number is the answer to split i, while its index in the last
-    # level has the first answer as its highest bit.
+    # Bit i of a leaf's number is the outcome of split i, while its index in the last
+    # level has the first outcome as its highest bit.
     leaf_number = np.zeros(1, dtype=np.int64)
     for level, split in enumerate(splits):
         nodes = slice(2**level - 1, 2 ** (level + 1) - 1)

@@ -104,7 +104,7 @@ def _read(model: Any) -> Forest:
     if isinstance(model, (str, os.PathLike)):
         return _read_file(Path(model))
     if str(type(model).__module__).startswith("spinney.pruning."):
-        # These answer as their forest does, which is all there is to read.
+        # These predict as their forest does, which is all there is to read.
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(model)
@@ -168,8 +168,8 @@ def library_of(model: Any) -> str | None:
 
 def _read_file(path: Path) -> Forest:
     """Read a model file; its content, not its name, tells what it is."""
-    # These two answer no, where methods of Path raise, if the text cannot be a path at
-    # all, as when somebody passes the content of a model file.
+    # These two return False, where methods of Path raise, if the text cannot be a path
+    # at all, as when somebody passes the content of a model file.
     if os.path.isdir(path):
         msg = f"{_shown(path)} is a directory. Pass the path of a model file in it."
         raise IsADirectoryError(msg)

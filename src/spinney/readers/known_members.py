@@ -2,8 +2,8 @@
 
 A future version of a library may write something new into its models on which
 predictions depend. A reader that looks only for what it knows would overlook it and
-answer wrongly, with nothing to show for it. So every member of a document has to be one
-that was there when the reader was written.
+predict wrongly, with nothing to show for it. So every member of a document has to be
+one that was there when the reader was written.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def _read_booster(booster: Any, source: str) -> Forest:
     sigmoid = float(booster.params.get("sigmoid", forest.link_scale))
     if forest.link.startswith("logistic") and sigmoid != forest.link_scale:
         msg = (
-            f"LightGBM model has sigmoid={sigmoid!r}, but hands out only six digits of "
+            f"LightGBM model has sigmoid={sigmoid!r}, but exports only six digits of "
             f"it: {forest.link_scale!r}.\nHint: save the model, load it and read that."
         )
         raise UnsupportedModelError(msg)

@@ -312,7 +312,7 @@ def _categories(tail: str, feature_names: list[str]) -> dict[int, list[Any]]:
             msg = (
                 "LightGBM model was trained on a DataFrame with categories of several "
                 f"types in a column ({sorted(kind.__name__ for kind in kinds)}), which "
-                "spinney does not read.\nHint: turn them into texts before training."
+                "spinney does not read.\nHint: convert them to strings before training."
             )
             raise UnsupportedModelError(msg)
     if len(declared) == len(values):

@@ -96,7 +96,7 @@ def _check_prediction_is_inherited(model: Any, base: type) -> None:
                 msg = (
                     f"{type(model).__name__} cannot be read: its {method} is not that "
                     f"of {base.__name__}, so the trees alone do not determine what it "
-                    f"answers.\nHint: train a {base.__name__} itself."
+                    f"predicts.\nHint: train a {base.__name__} itself."
                 )
                 raise UnsupportedModelError(msg)
             break

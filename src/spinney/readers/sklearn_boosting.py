@@ -214,8 +214,8 @@ def _category_numbers(
             shown = category.item() if isinstance(category, np.generic) else category
             msg = (
                 f"{model_name} cannot be read: column {column} has the category "
-                f"{shown!r}, and categories must be texts, or whole numbers from 0 to "
-                f"{MAX_CATEGORY:,}.\n"
+                f"{shown!r}, and categories must be strings, or whole numbers from "
+                f"0 to {MAX_CATEGORY:,}.\n"
                 "Hint: encode the column before training, for instance with "
                 "sklearn.preprocessing.OrdinalEncoder as an earlier step of a Pipeline."
             )

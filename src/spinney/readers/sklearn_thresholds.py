@@ -40,7 +40,7 @@ def read_calibrated(model: Any) -> Forest:
         msg = (
             f"{name} cannot be read: it averages {len(parts)} models, one per fold, "
             "each behind a curve of its own, and a sum of curves is not a threshold "
-            "on one score, so that it cannot leave early.\nHint: "
+            "on one score, so early exit is not possible.\nHint: "
             "spinney.accelerate(model), without rows, evaluates all trees, exactly. "
             "Or calibrate a single model: "
             "CalibratedClassifierCV(FrozenEstimator(model)), or ensemble=False."
@@ -49,7 +49,7 @@ def read_calibrated(model: Any) -> Forest:
     if len(model.classes_) != 2:
         msg = (
             f"{name} cannot be read: it has {len(model.classes_)} classes, each with a "
-            "curve of its own, so that it cannot leave early.\nHint: "
+            "curve of its own, so early exit is not possible.\nHint: "
             "spinney.accelerate(model), without rows, evaluates all trees, exactly."
         )
         raise UnsupportedModelError(msg)

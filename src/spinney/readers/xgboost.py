@@ -120,9 +120,9 @@ def read_xgboost(model: Any) -> Forest:
     Parameters
     ----------
     model : Booster, XGBClassifier, XGBRegressor, XGBRanker or their random forest kin
-        With ``gbtree`` or ``dart`` trees. After early stopping, estimators answer with
-        the trees up to their best iteration, and a Booster with all of them; so does
-        what is read from each.
+        With ``gbtree`` or ``dart`` trees. After early stopping, estimators predict
+        with the trees up to their best iteration, and a Booster with all of them; so
+        does what is read from each.
 
     Returns
     -------

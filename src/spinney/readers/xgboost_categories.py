@@ -2,7 +2,7 @@
 
 Texts are stored as their bytes, one after another, with the offset at which each one
 ends. XGBoost 3.1 and 3.2 count these offsets of a pandas frame in characters, so names
-beyond ASCII are cut in the wrong places (xgboost #12360): what such a model answers
+beyond ASCII are cut in the wrong places (xgboost #12360): what such a model predicts
 depends on bytes that nobody meant, and it is refused. They also take a value that was
 not seen in training for the next one in alphabetical order, where the documentation has
 an error; here it is the error.
@@ -52,8 +52,8 @@ def _values(encoding: Any, column: int) -> list[Any] | None:
         if encoding.get("type") not in SIGNED:
             msg = (
                 f"The XGBoost model has categories of column {column} that are neither "
-                "texts nor signed integers, which spinney cannot read.\nHint: train on "
-                "texts or integers as categories."
+                "strings nor signed integers, which spinney cannot read.\nHint: train "
+                "on strings or integers as categories."
             )
             raise UnsupportedModelError(msg)
         return values.tolist()

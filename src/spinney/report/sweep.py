@@ -23,7 +23,7 @@ from spinney.report.classifiers import exits_early, n_sums
 MULTIPLES = (0.1, 0.3, 3.0, 10.0, 30.0, 100.0)
 LARGEST = 0.2
 WITHOUT_OWN = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
-# Rules from the most cautious to the boldest that a level chooses among.
+# Rules from the most conservative to the most aggressive that a level chooses among.
 N_RUNGS = 12
 # Rows of each half that rules are fitted to and bounds are established on.
 MOST_ROWS = 10_000
@@ -282,7 +282,7 @@ class _Half:
             measured.n_evaluated[self.to_measure] = n_evaluated
 
     def _chooser(self, rules: list[Any]) -> Callable[[Limits], int | None]:
-        """Return what chooses the boldest rule that keeps bounds, as `fit` does."""
+        """Return what chooses the most aggressive rule within bounds, as `fit`."""
         classes = self.classifier.classes_
         if not len(self.to_prove):
             return lambda limits: None
@@ -307,7 +307,7 @@ class _Half:
 
 
 def _rungs(largest: float, smallest: float) -> list[float]:
-    """Return levels to fit rules to, from the most cautious to the boldest."""
+    """Return levels to fit rules to, the most conservative first."""
     return np.geomspace(smallest / 4.0, min(1.5 * largest, 0.5), N_RUNGS).tolist()
 
 

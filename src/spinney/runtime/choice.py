@@ -1,11 +1,11 @@
 """Which engine serves: compiled kernels, or the plain engine that needs no compiler.
 
-Both give the same answers to the last bit, so this is a matter of time alone. Kernels
-serve once they are there. Until then the plain engine serves as long as all its work so
-far, and the work at hand, take less time than compiling the kernels would, or less than
-a moment if an earlier process has kept them on disk: a script that answers a thousand
-rows does not wait for kernels, and a process that keeps predicting soon has them. It
-also serves where nothing can be compiled.
+Both give the same predictions to the last bit, so this is a matter of time alone.
+Kernels serve once they are there. Until then the plain engine serves as long as all its
+work so far, and the work at hand, take less time than compiling the kernels would, or
+less than a moment if an earlier process has kept them on disk: a script that
+predicts a thousand rows does not wait for kernels, and a process that keeps
+predicting soon has them. It also serves where nothing can be compiled.
 
 `config`, or ``SPINNEY_ENGINE`` in the environment, can insist on one of the two.
 """
@@ -45,9 +45,9 @@ class Config:
     ----------
     engine : {"auto", "compiled", "plain"}
         What evaluates trees: compiled kernels, or the plain engine in NumPy, which
-        needs no compiler. The answers are the same to the last bit. ``"auto"`` takes
-        kernels once they are compiled, and compiles them when that pays. At first it is
-        what ``SPINNEY_ENGINE`` in the environment says, if anything.
+        needs no compiler. The predictions are the same to the last bit. ``"auto"``
+        uses kernels once they are compiled, and compiles them when that pays. Initially
+        it is ``SPINNEY_ENGINE`` from the environment, if set.
     """
 
     def __init__(self) -> None:
@@ -142,9 +142,9 @@ def plain_serves(kernels: Kernels, seconds: float = 0.0) -> bool:
         engine = _insisted.get() or engine
     if engine == "compiled" and compiler.problem is not None:
         msg = (
-            "spinney.config or SPINNEY_ENGINE insists on compiled kernels, but nothing "
-            f"can be compiled here ({compiler.problem}). Install a Numba that is made "
-            'for this Python, or leave the choice to engine="auto".'
+            "spinney.config or SPINNEY_ENGINE requires compiled kernels, but nothing "
+            f"can be compiled here ({compiler.problem}). Install a Numba that supports "
+            'this Python, or use engine="auto".'
         )
         raise SpinneyError(msg)
     if engine != "auto":

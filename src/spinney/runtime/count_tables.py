@@ -3,7 +3,7 @@
 After m votes among C classes there are (m + C - 1 over C - 1) different counts. They
 are numbered by the votes for the first class, for the first two, and so on: with these
 sums s_1 <= s_2 <= ..., the rank is the sum over v of (s_v + v - 1 over v). It does not
-depend on m, and counts of m votes have ranks below (m + C - 1 over C - 1). An answer
+depend on m, and counts of m votes have ranks below (m + C - 1 over C - 1). A prediction
 takes four bits, so there are eight in a number of a table.
 """
 
@@ -74,7 +74,7 @@ def counts_of_ranks(n_votes: int, n_classes: int) -> NDArray[np.int64]:
 
 
 def packed(answers: Sequence[ArrayLike]) -> NDArray[np.int32]:
-    """Return tables of answers as one, eight answers in a number.
+    """Return tables of predictions as one, eight predictions in a number.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def packed(answers: Sequence[ArrayLike]) -> NDArray[np.int32]:
     Returns
     -------
     table : ndarray of shape (n_exit_points, n_words), dtype=int32
-        Filled up with answers that mean to stay.
+        Filled up with predictions that mean to stay.
     """
     tables = [np.asarray(each, dtype=np.int64) for each in answers]
     longest = max((len(each) for each in tables), default=0)
@@ -98,7 +98,7 @@ def packed(answers: Sequence[ArrayLike]) -> NDArray[np.int32]:
 
 
 def unpacked(table: NDArray[np.int32], ranks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the answers of one exit point.
+    """Return the predictions of one exit point.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ def drop_block(totals, row_index, k, bounds, classes):
 
 @kernel
 def finish_rows(totals, row_index, decision_threshold, tolerance, classes):
-    """Answer rows that stayed to the end, with the best of the classes left.
+    """Predict rows that stayed to the end, with the best of the classes left.
 
     Parameters
     ----------

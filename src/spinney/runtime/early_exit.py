@@ -63,7 +63,7 @@ Answers = tuple[NDArray[np.intp], NDArray[np.int32]]
 
 
 class CalledEnsemble(Protocol):
-    """Members of any kind that are called, and whose answers are added up."""
+    """Members of any kind that are called, and whose predictions are added up."""
 
     classes: NDArray[Any]
     n_voters: int
@@ -179,10 +179,10 @@ class EarlyExitEngine:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
-    # ---------------------------------------------------------------- answers
+    # ---------------------------------------------------------------- predictions
 
     def evaluate(self, rows: Any, n_jobs: int | None = None) -> Answers:
-        """Answer rows, evaluating as many trees for each as the rule says.
+        """Predict rows, evaluating as many trees for each as the rule says.
 
         Parameters
         ----------
@@ -195,8 +195,8 @@ class EarlyExitEngine:
         Returns
         -------
         classes : ndarray of shape (n_rows,), dtype=intp
-            Class indices. Rows that stay to the end are answered as the ensemble (or
-            its majority vote) answers them, to the last tie.
+            Class indices. Rows that stay to the end are predicted as the ensemble (or
+            its majority vote) predicts them, to the last tie.
         n_evaluated : ndarray of shape (n_rows,), dtype=int32
             Number of trees, or of members called.
         """
@@ -209,7 +209,7 @@ class EarlyExitEngine:
     def evaluate_with_sums(
         self, rows: Any, n_jobs: int | None = None
     ) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.float64]]:
-        """Answer rows as `evaluate` does, and return the sums with which they left.
+        """Predict rows as `evaluate` does, and return the sums with which they left.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class EarlyExitEngine:
     def _evaluate(
         self, rows: Any, n_jobs: int | None, sums: NDArray[np.float64] | None
     ) -> Answers:
-        """Answer rows; write the sums with which they leave, if they are wanted."""
+        """Predict rows; write the sums with which they leave, if they are wanted."""
         ensemble = self.ensemble
         if self.rule.at_once:
             n_rows = _n_rows(rows)
@@ -284,7 +284,7 @@ class EarlyExitEngine:
         n_jobs: int | None,
         sums: NDArray[np.float64] | None,
     ) -> Answers:
-        """Answer rows in threads; class -1 where the sums are too close to call."""
+        """Predict rows in threads; class -1 where the sums are too close to call."""
         rows = read_only(rows)
         classes = np.empty(len(rows), dtype=np.intp)
         n_evaluated = np.empty(len(rows), dtype=np.int32)
@@ -438,7 +438,7 @@ class EarlyExitEngine:
         n_jobs: int | None,
         sums: NDArray[np.float64] | None,
     ) -> Answers:
-        """Answer rows stage by stage; class -1 for those that stay to the end."""
+        """Predict rows stage by stage; class -1 for those that stay to the end."""
         with self._lock:
             if not self._bin_stages:
                 # The base score is there before the first stage, and only once.
@@ -460,7 +460,7 @@ class EarlyExitEngine:
     def _evaluate_called(
         self, ensemble: CalledEnsemble, rows: Any, sums: NDArray[np.float64] | None
     ) -> Answers:
-        """Answer rows, calling members for undecided rows only."""
+        """Predict rows, calling members for undecided rows only."""
         rule = self.rule
 
         def add(
@@ -505,7 +505,7 @@ class EarlyExitEngine:
         return self._score_range
 
     def predictor(self) -> Callable[[NDArray[np.floating]], Any]:
-        """Return a thin callable that answers one row at a time, for serving.
+        """Return a thin callable that predicts one row at a time, for serving.
 
         Returns
         -------

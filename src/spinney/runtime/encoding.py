@@ -355,7 +355,7 @@ def _objects(X: Any) -> NDArray[Any]:
 def _without_categories(dtype: np.dtype) -> InvalidArgumentError:
     msg = (
         f"X is an array of {dtype}, but the model has columns of category values, "
-        "which must be texts or integers. Pass a data frame, or an array of Python "
+        "which must be strings or integers. Pass a data frame, or an array of Python "
         "objects; CatBoost refuses an array of floats, too."
     )
     return InvalidArgumentError(msg)

@@ -287,7 +287,7 @@ class Engine:
                 )
             return self._masks[dtype]
 
-    # ---------------------------------------------------------------- answers
+    # ---------------------------------------------------------------- predictions
 
     def raw_of(self, X: Any, n_jobs: int | None = None) -> NDArray[np.floating]:
         """Return the raw scores of rows as a caller has passed them.
@@ -504,7 +504,7 @@ class Engine:
         return scores
 
     def predictor(self) -> RowPredictor | NumberPredictor | EncodingPredictor:
-        """Return a thin callable that answers one row at a time."""
+        """Return a thin callable that predicts one row at a time."""
         forest = self.forest
         if forest.encoder is not None:
             encoding = self.encoding

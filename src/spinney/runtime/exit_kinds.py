@@ -7,8 +7,8 @@ from __future__ import annotations
 # table by the votes of all classes.
 BETWEEN, BY_COUNT, BY_MARGIN, BY_LEAD, BY_BIN, BY_ALL_COUNTS = 0, 1, 2, 3, 4, 5
 
-# A table by the votes of all classes holds eight answers of four bits in each number;
-# this one is for rows that stay.
+# A table by the votes of all classes holds eight predictions of four bits in each
+# number; this one is for rows that stay.
 STAYS = 15
 
 # Bounds on how far a class may be behind, beyond which its trees are left out.

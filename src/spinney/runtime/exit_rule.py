@@ -1,6 +1,6 @@
-"""When a row may leave before the last tree: the one form of a rule.
+"""When a row may exit before the last tree: the one form of a rule.
 
-Whichever room has found it, a rule is this small frozen object of arrays: in which
+Whichever method has found it, a rule is this small frozen object of arrays: in which
 order the trees are evaluated, after how many of them a row may leave (the exit
 points), what is added up, and what that sum has to look like at each exit point. It
 owns nothing compiled and knows nothing of the rows it was fitted to; files, reports
@@ -42,13 +42,13 @@ from spinney.runtime.score_bins import ScoreBins
 Numbers = NDArray[np.float64]
 
 VOTINGS = ("hard", "soft")
-# An answer of four bits is one of so many classes, or to stay.
+# A prediction of four bits is one of so many classes, or to stay.
 MOST_CLASSES = 15
 
 
 @dataclass(frozen=True, eq=False)
 class ExitRule:
-    """After which trees a row may leave, and with which answer.
+    """After which trees a row may exit, and with which class.
 
     Made by the class methods, one for each way of deciding.
 
@@ -61,19 +61,19 @@ class ExitRule:
     order : ndarray of shape (n_trees,), dtype=int64
         Trees in the order in which they are evaluated.
     exit_points : ndarray of shape (n_exit_points,), dtype=int64
-        Numbers of trees, ascending, after which a row may leave. All rows leave after
-        the last tree, which is none of them.
+        Numbers of trees, ascending, after which a row may exit. All rows exit after the
+        last tree, which is not listed.
     bounds : ndarray of shape (2, n_exit_points), dtype=float64
         Bounds on sums, where sums decide. Where classes are dropped, of shape
         ``(n_exit_points, n_classes * n_classes)``: see `leads`.
     table : ndarray of shape (n_exit_points, n_entries), dtype=int32
-        Answers or limits by the number of votes, where votes decide. Where classes are
+        Classes or limits by the number of votes, where votes decide. Where classes are
         dropped, of shape ``(n_exit_points + 1, n_classes)``: how many trees add to each
         class in each stage.
     bins : ScoreBins or None
         What bins of scores decide, where they do.
     at_once : bool
-        Whether all rows leave before the first tree, with the first class.
+        Whether all rows exit before the first tree, with the first class.
     """
 
     kind: int
@@ -96,7 +96,7 @@ class ExitRule:
         upper: ArrayLike,
         voting: str = "soft",
     ) -> ExitRule:
-        """Leave with the first class below `lower`, with the second above `upper`.
+        """Exit with the first class below `lower`, with the second above `upper`.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class ExitRule:
             As above.
         lower, upper : array-like of shape (n_exit_points,)
             Bounds on the sum of the trees evaluated so far; ``-inf`` and ``inf`` where
-            no row leaves. Never is `lower` above `upper`.
+            no row exits. `lower` is never above `upper`.
         voting : {"hard", "soft"}, default="soft"
             As above.
         """
@@ -115,22 +115,22 @@ class ExitRule:
         cls,
         order: ArrayLike,
         exit_points: ArrayLike,
-        answers: ArrayLike,
+        classes: ArrayLike,
         at_once: bool = False,
     ) -> ExitRule:
-        """Leave as a table says for the number of votes for the second class.
+        """Exit as a table says for the number of votes for the second class.
 
         Parameters
         ----------
         order, exit_points : array-like
             As above.
-        answers : array-like of shape (n_exit_points, n_trees + 1)
-            The class for each exit point and each number of votes, -1 to stay.
+        classes : array-like of shape (n_exit_points, n_trees + 1)
+            The class for each exit point and each number of votes, -1 to continue.
         at_once : bool, default=False
             As above.
         """
         return cls._made(
-            BY_COUNT, "hard", order, exit_points, table=answers, at_once=at_once
+            BY_COUNT, "hard", order, exit_points, table=classes, at_once=at_once
         )
 
     @classmethod
@@ -141,7 +141,7 @@ class ExitRule:
         margin: ArrayLike,
         voting: str = "soft",
     ) -> ExitRule:
-        """Leave with the leading class if it is ahead of the next by more than a bound.
+        """Exit with the leading class if it is ahead of the next by more than a bound.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class ExitRule:
     def by_lead(
         cls, order: ArrayLike, exit_points: ArrayLike, limits: ArrayLike
     ) -> ExitRule:
-        """Leave with the leading class if the next one has few enough votes.
+        """Exit with the leading class if the next one has few enough votes.
 
         Parameters
         ----------
@@ -166,34 +166,34 @@ class ExitRule:
             As above.
         limits : array-like of shape (n_exit_points, n_trees + 1)
             For each exit point and each number of votes of the leading class the
-            largest number of votes of the next one; -1 to stay.
+            largest number of votes of the next one; -1 to continue.
         """
         return cls._made(BY_LEAD, "hard", order, exit_points, table=limits)
 
     @classmethod
     def by_all_counts(
-        cls, order: ArrayLike, exit_points: ArrayLike, answers: Sequence[ArrayLike]
+        cls, order: ArrayLike, exit_points: ArrayLike, classes: Sequence[ArrayLike]
     ) -> ExitRule:
-        """Leave as a table says for the votes of all classes.
+        """Exit as a table says for the votes of all classes.
 
         Parameters
         ----------
         order, exit_points : array-like
             As above.
-        answers : sequence of array-like of int
+        classes : sequence of array-like of int
             For each exit point the class for every rank of counts, as
-            `spinney.runtime.count_tables` numbers them; -1 to stay. There may be up to
-            15 classes.
+            `spinney.runtime.count_tables` numbers them; -1 to continue. There may be
+            up to 15 classes.
         """
         return cls._made(
-            BY_ALL_COUNTS, "hard", order, exit_points, table=packed(answers)
+            BY_ALL_COUNTS, "hard", order, exit_points, table=packed(classes)
         )
 
     @classmethod
     def by_bin(
         cls, order: ArrayLike, exit_points: ArrayLike, bins: ScoreBins
     ) -> ExitRule:
-        """Leave as the bin of the partial score says.
+        """Exit as the bin of the partial score says.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class ExitRule:
         leads: ArrayLike,
         tree_class: ArrayLike,
     ) -> ExitRule:
-        """Drop classes that are too far behind; leave when a single one is left.
+        """Drop classes that are too far behind; exit when a single one is left.
 
         The trees of a class that is dropped are not evaluated any more.
 
@@ -222,8 +222,8 @@ class ExitRule:
             As above.
         leads : array-like of shape (n_exit_points, n_classes, n_classes)
             By how much the first class has to be ahead of the second for that one to
-            be dropped, if the first is ahead of all that are left. A class that is in
-            front is never dropped.
+            be dropped, if the first is ahead of all that are left. The leading class is
+            never dropped.
         tree_class : array-like of shape (n_trees,)
             The one class that each tree adds to.
         """
@@ -284,24 +284,24 @@ class ExitRule:
 
     @property
     def lower(self) -> Numbers | None:
-        """Sums below this leave with the first class; None for other kinds of rules."""
+        """Sums below this exit with the first class; None for other kinds of rules."""
         return self.bounds[0] if self.kind == BETWEEN else None
 
     @property
     def upper(self) -> Numbers | None:
-        """Sums above this leave with the second class; None for other kinds."""
+        """Sums above this exit with the second class; None for other kinds."""
         return self.bounds[1] if self.kind == BETWEEN else None
 
     @property
     def margin(self) -> Numbers | None:
-        """A lead above this leaves; None for other kinds of rules."""
+        """A row with a lead above this exits; None for other kinds of rules."""
         return self.bounds[0] if self.kind == BY_MARGIN else None
 
     @property
     def leads(self) -> Numbers | None:
         """Leads at which classes are dropped; None for other kinds of rules.
 
-        Of shape (n_exit_points, n_classes, n_classes): the class in front comes first.
+        Of shape (n_exit_points, n_classes, n_classes): the leading class comes first.
         """
         if self.kind != DROPPING:
             return None
@@ -328,8 +328,8 @@ class ExitRule:
         behind[rows, leader] = False
         totals[behind] = -np.inf
 
-    def answers(self, k: int, totals: Numbers) -> NDArray[np.int64]:
-        """Return the class with which each row leaves, or why it does not.
+    def decide(self, k: int, totals: Numbers) -> NDArray[np.int64]:
+        """Return the class with which each row exits, or why it does not.
 
         Parameters
         ----------
@@ -340,11 +340,11 @@ class ExitRule:
 
         Returns
         -------
-        answers : ndarray of shape (n_rows,), dtype=int64
+        decisions : ndarray of shape (n_rows,), dtype=int64
             A class index, or `STAY` until the next exit point, or `TO_THE_END`.
         """
         if self.bins is not None:
-            return self.bins.answers(k, totals[:, 0])
+            return self.bins.decide(k, totals[:, 0])
         if self.kind == BETWEEN:
             lower, upper = self.bounds[:, k]
             above = np.where(totals[:, 0] > upper, 1, STAY)
@@ -369,7 +369,7 @@ class ExitRule:
         add: Callable[[int, int, NDArray[np.int64], Numbers], None],
         sums: Numbers | None = None,
     ) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.int64], Numbers]:
-        """Let rows leave at the exit points, while a caller adds up what trees say.
+        """Let rows exit at the exit points, while a caller adds up scores of trees.
 
         This is the one loop for all that is not compiled: voters that are called,
         tables of scores, bins, trees in the plain engine.
@@ -379,15 +379,16 @@ class ExitRule:
         totals : ndarray of shape (n_rows, n_sums)
             Sums before the first tree; overwritten.
         add : callable
-            ``add(start, end, rows, totals)`` adds what the trees ``order[start:end]``
-            say about some of the rows, given by their indices, to their sums.
+            ``add(start, end, rows, totals)`` adds the scores of the trees
+            ``order[start:end]`` for some of the rows, given by their indices, to
+            their sums.
         sums : ndarray of shape (n_rows, n_sums), optional
-            Overwritten with the sums with which rows leave.
+            Overwritten with the sums with which rows exit.
 
         Returns
         -------
         classes : ndarray of shape (n_rows,), dtype=intp
-            Class indices; -1 for rows that no exit point has let go.
+            Class indices; -1 for rows that have not exited.
         n_evaluated : ndarray of shape (n_rows,), dtype=int32
             Number of trees; for such rows all of them, or all of the classes that are
             left.
@@ -411,7 +412,7 @@ class ExitRule:
             add(start, end, left, totals)
             if drops:
                 self.drop(k, totals)
-            answers = self.answers(k, totals)
+            answers = self.decide(k, totals)
             leaves = may_leave & (answers >= 0)
             classes[left[leaves]] = answers[leaves]
             n_evaluated[left[leaves]] = n_seen[left[leaves]] if drops else end
@@ -431,7 +432,7 @@ class ExitRule:
     def check(
         self, n_trees: int, n_sums: int, tree_class: ArrayLike | None = None
     ) -> None:
-        """Raise if kernels could not follow this rule, which they do without looking.
+        """Raise if kernels, which do not validate, could not follow this rule.
 
         Parameters
         ----------
@@ -652,7 +653,7 @@ def check_exit_points(
         msg = (
             f"exit_points must be ascending integers from {least} to the number of "
             f"trees less one ({n_trees - 1}), got {exit_points!r}. Write range(8, "
-            f"{n_trees}, 8) to let rows leave after every eighth tree."
+            f"{n_trees}, 8) to let rows exit after every eighth tree."
         )
         raise InvalidArgumentError(msg)
     return given.astype(np.int64)

@@ -62,7 +62,7 @@ class KernelCache(FunctionCache):
     """The machine code of one kernel on disk, a file for each signature.
 
     Numba numbers such files and lists them in an index. Two processes that compile at
-    once can then both take the same number, and one signature is answered with the
+    once can then both take the same number, and one signature is looked up with the
     machine code of another. Here a file is named for its signature, tells which one it
     is of, and begins with a checksum: what does not fit is compiled and written again.
 

@@ -8,7 +8,7 @@ idea is that of QuickScorer, Lucchese et al. 2015, and of RapidScorer, Ye et al.
 for several rows at once.)
 
 Every distinct condition of the trees is evaluated once. The sums are added tree by
-tree, as everywhere, so the answers are the same to the last bit.
+tree, as everywhere, so the predictions are the same to the last bit.
 """
 
 from __future__ import annotations

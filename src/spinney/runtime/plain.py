@@ -5,9 +5,10 @@ level is a handful of NumPy calls, whatever the number of rows. As in `layout`, 
 children of a node lie next to each other and a leaf is its own left child, so rows
 that have arrived stay where they are; in deep trees they are sorted out now and then.
 
-The answers are those of the compiled kernels to the last bit: the same comparisons, and
-sums in the same order and type. It serves while kernels are not compiled and wherever
-they cannot be, see `choice`; in tests it is the twin that the kernels are held to.
+The predictions are those of the compiled kernels to the last bit: the same comparisons,
+and sums in the same order and type. It serves while kernels are not compiled and
+wherever they cannot be, see `choice`; in tests it is the twin that the kernels are held
+to.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class PlainTrees:
         special = _special_nodes(forest)
         self._is_special = None if special is None else special[self.nodes]
 
-    # ---------------------------------------------------------------- answers
+    # ---------------------------------------------------------------- predictions
 
     def add(
         self,

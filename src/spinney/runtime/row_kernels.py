@@ -49,10 +49,12 @@ def walk_trees(row, threshold, link, root, first, end, slot_bits, max_depth, nod
         As `load_slots` writes it.
     threshold : ndarray
         `link` as numbers: the threshold of a node is the first of its two words.
-    link, root, slot_bits, max_depth
+    link, root
         `RowArguments`.
     first, end : int
         The trees, from `first` to `end`.
+    slot_bits, max_depth
+        `RowArguments`.
     node : ndarray of shape (n_trees,), dtype=uint64
         Overwritten, with room for the next multiple of eight trees.
     """
@@ -217,7 +219,7 @@ def _side(total, lower, upper):
 
 @kernel
 def _answer_by_all_counts(k, totals, r, stops):
-    """Return the answer in the table for the votes of all classes, -1 to stay.
+    """Return the prediction in the table for the votes of all classes, -1 to stay.
 
     See `ExitRule.by_all_counts` for the rank of counts among all that there can be.
     """
@@ -290,7 +292,7 @@ def settle_block(
     totals : ndarray of shape (n_rows, n_outputs)
         Sums of the rows of the block. Those of the rows that stay move to the front.
     row_index : ndarray of shape (n_rows,), dtype=int64
-        Where in `classes` and `counts` the answers of each row belong. Those of the
+        Where in `classes` and `counts` the predictions of each row belong. Those of the
         rows that stay move to the front.
     kind : int
         Part of an `ExitRule`, like `bounds` and `stops`.
@@ -304,8 +306,8 @@ def settle_block(
         Overwritten: the class of rows that leave, -1 for those that stay, and
         `n_evaluated`.
     sums : ndarray of shape (n_all_rows, n_outputs) or (0, n_outputs), dtype=float64
-        Overwritten where the answers belong: the sums at this exit point. With no rows
-        nothing is written.
+        Overwritten where the predictions belong: the sums at this exit point. With no
+        rows nothing is written.
 
     Returns
     -------

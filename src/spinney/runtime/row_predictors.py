@@ -1,8 +1,8 @@
-"""Callables that answer one row at a time, with as little as possible around a kernel.
+"""Callables that predict one row at a time, with as little as possible around a kernel.
 
 A call from Python takes as long as the trees of a small forest, so nothing is checked
 but the type and the length of a row. What the quick way does not take (texts among the
-values, a dict, a data frame of one row) is answered the usual way, and so are all rows
+values, a dict, a data frame of one row) is predicted the usual way, and so are all rows
 until there are kernels.
 """
 
@@ -151,7 +151,7 @@ class EncodingPredictor:
         self._predict = predict
 
     def __call__(self, row: Any) -> Any:
-        """Return the answer for one row.
+        """Return the prediction for one row.
 
         Parameters
         ----------
@@ -266,7 +266,7 @@ class NumberPredictor(_ScorePredictor):
         row : ndarray of shape (n_features,), sequence, dict or data frame
             As for `RowPredictor`.
         """
-        return self._forest.answers(self._raw(row))[0]
+        return self._forest.predictions(self._raw(row))[0]
 
 
 class EarlyProbabilityPredictor(_OneRow):

@@ -31,7 +31,7 @@ class ScoreBins(NamedTuple):
     mean: Numbers  # (n_bins,) NaN where there are too few rows
     deviation: Numbers  # (n_bins,)
     gamma: float  # how many deviations are sure enough
-    early_exit: str  # which answers may be given early: both, negative, positive
+    early_exit: str  # which predictions may be given early: both, negative, positive
 
     def certainty(self, k: int, partial: Numbers) -> Numbers:
         """Return by how many deviations each row is above or below the threshold.
@@ -53,8 +53,8 @@ class ScoreBins(NamedTuple):
             sure = ahead / self.deviation[bins]
         return np.where(ahead == 0.0, 0.0, sure)
 
-    def answers(self, k: int, partial: Numbers) -> NDArray[np.int64]:
-        """Return the class with which each row leaves, `STAY` or `TO_THE_END`.
+    def decide(self, k: int, partial: Numbers) -> NDArray[np.int64]:
+        """Return the class with which each row exits, `STAY` or `TO_THE_END`.
 
         Parameters
         ----------

@@ -68,7 +68,7 @@ def in_slices(evaluate: Evaluate, n_trees: int) -> Evaluate:
     Parameters
     ----------
     evaluate : callable
-        ``evaluate(start, end)`` answers these rows, each by itself.
+        ``evaluate(start, end)`` evaluates these rows, each by itself.
     n_trees : int
         Number of trees that a row takes at the most.
     """

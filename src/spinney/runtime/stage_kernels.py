@@ -202,7 +202,7 @@ def evaluate_stages(
         Overwritten: first of all with the numbers of the rows that are left.
     classes : ndarray of shape (n_rows,), dtype=intp
     counts : ndarray of shape (n_rows,), dtype=int32
-        Overwritten with the answers of rows that have left, and the number of trees
+        Overwritten with the predictions of rows that have left, and the number of trees
         that were evaluated for them.
     sums : ndarray of shape (n_rows, n_outputs) or (0, n_outputs), dtype=float64
         Overwritten with the sums with which rows left, if there is room for them.
@@ -212,7 +212,7 @@ def evaluate_stages(
     k : int
         Number of the exit point that the rows left come to next.
     n_left : int
-        How many rows are left; 0 if all are answered.
+        How many rows are left; 0 if all are predicted.
     """
     n_left = X.shape[0]
     n_stages = stages.marks.shape[0] - 1

@@ -1,8 +1,8 @@
 """Voters of any kind, called one by one, and only for rows that are undecided.
 
-What counts as the answer of the whole ensemble is what its own `predict` says, down to
-the last tie. Sums that voters add up to in another order are rounded in another way, so
-rows whose sums are too close to call are left to the model itself.
+What counts as the prediction of the whole ensemble is what its own `predict` says, down
+to the last tie. Sums that voters add up to in another order are rounded in another way,
+so rows whose sums are too close to call are left to the model itself.
 """
 
 from __future__ import annotations
@@ -165,8 +165,9 @@ class CalledVoters:
         strange = known[codes] != labels
         if np.any(strange):
             msg = (
-                f"{type(member).__name__} answers {labels[strange][:1].tolist()[0]!r}, "
-                "which is no class of the ensemble, whose members' classes are "
+                f"{type(member).__name__} predicts "
+                f"{labels[strange][:1].tolist()[0]!r}, which is not a class of "
+                "the ensemble, whose members' classes are "
                 f"{known[:8].tolist()}{' and others' if len(known) > 8 else ''}."
             )
             raise UnsupportedModelError(msg)

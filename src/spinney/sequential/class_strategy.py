@@ -31,18 +31,18 @@ Answers = dict[int, NDArray[np.int8]]
 class ClassStoppingStrategy:
     """When to stop a vote among several classes early, and what is promised about it.
 
-    Voters are asked in random order. A lot that is drawn once, before the first vote,
-    says which of two rules is followed; each says for all counts of votes whether to
-    stop. The decision is the class with most votes so far, the first of several. Made
-    by `spinney.optimal_strategy` for counts of several classes.
+    Votes are cast in random order. A random draw before the first vote selects one of
+    two rules; each says for all counts of votes whether to stop. The decision is the
+    class with most votes so far, the first of several. Made by
+    `spinney.optimal_strategy` for counts of several classes.
 
     Parameters
     ----------
     rules : tuple of dict
         One or two rules: for numbers of votes, the class to decide for in each state
-        (numbered as `spinney.runtime.count_tables` does it), -1 to go on.
+        (numbered as in `spinney.runtime.count_tables`), -1 to continue.
     shares : tuple of float
-        How likely each rule is followed.
+        Probability of each rule.
     n_voters, n_classes : int
         How many there are.
     max_disagreement : float
@@ -95,7 +95,7 @@ class ClassStoppingStrategy:
         Returns
         -------
         counts : ndarray of shape (n_counts, n_classes)
-            All ways in which the votes of all voters can be shared out.
+            All possible counts of the full vote.
         votes, disagreement : ndarray of shape (n_counts,)
             Votes cast, and how often the decision differs from that of all voters.
         """
@@ -155,7 +155,7 @@ class ClassStoppingStrategy:
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> ClassStoppingStrategy:
-        """Return the strategy that `to_dict` took apart.
+        """Rebuild a strategy from what `to_dict` returned.
 
         Parameters
         ----------
@@ -400,13 +400,13 @@ def _check_size(n_voters: int, n_classes: int) -> None:
             f"{n_voters:,} voters and {n_classes} classes have "
             f"{n_states(n_voters, n_classes):,} different counts, more than "
             f"{MOST_STATES:,}. Use fewer voters, or SequentialVotingClassifier, which "
-            "looks at the two classes in front then."
+            "then uses the two leading classes."
         )
         raise InvalidArgumentError(msg)
 
 
 def _taken(text: str, step: int, n_voters: int, n_classes: int) -> NDArray[np.int8]:
-    """Return the answers of one number of votes, from a file."""
+    """Return the predictions of one number of votes, from a file."""
     size = n_ranks(step, n_classes) if 0 <= step < n_voters else 0
     words = np.frombuffer(bytes.fromhex(text), dtype="<i4").astype(np.int32)
     if size == 0 or len(words) != max(1, -(-size // 8)):

@@ -46,7 +46,7 @@ from spinney.sequential.voters import TreeVoters, voters_of
 
 VOTINGS = ("auto", "hard", "soft")
 # Parts of the bound for which the exit points of all candidates are chosen. Those for
-# the bound alone would leave the more cautious ones hardly any.
+# the bound alone would leave the more conservative ones hardly any.
 PLANNED_FOR = (0.05, 0.2, 0.5, 1.0)
 
 
@@ -373,11 +373,11 @@ class SequentialVotingClassifier(EarlyExitClassifier):
     def _rungs(
         self, problem: Problem, bound: float, rng: np.random.RandomState
     ) -> list[Callable[[], FittedRule]]:
-        """Return what makes the candidates, from the most cautious to the boldest.
+        """Return what makes the candidates, the most conservative first.
 
-        All have the same exit points: a row that leaves with one leaves with bolder
-        ones not later, and nearly always with the same answer, so that along the ladder
-        few rows are lost that the boldest answers rightly.
+        All have the same exit points: a row that leaves with one leaves with more
+        aggressive ones not later, and nearly always with the same prediction, so that
+        along the ladder few rows are lost that the most aggressive predicts rightly.
         """
         parts = [part * bound for part in PLANNED_FOR]
         points = self._planned_together(problem, parts, rng)
@@ -409,7 +409,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         limits: Limits,
         rng: np.random.RandomState,
     ) -> FittedRule:
-        """Return the boldest candidate that keeps all bounds on new rows."""
+        """Return the most aggressive candidate that keeps all bounds on new rows."""
         parts = self._shared_out(
             _num_samples(rows), lambda: self._full_classes(rows), limits, rng
         )
@@ -528,7 +528,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         -------
         labels : ndarray of shape (n_rows,)
             Class labels: of the majority of all votes, or of the mean of all
-            probabilities, which is the answer of the model itself.
+            probabilities, which is the prediction of the model itself.
         """
         return self._full_labels(X, self.voting_)
 

@@ -312,7 +312,8 @@ class CountProblem:
     def without_chance(self, solution: CountSolution, bound: float) -> CountRule:
         """Return the best rule found that keeps the bound and draws no lots.
 
-        The bolder of two rules is followed from some number of votes on, or up to it.
+        The more aggressive of two rules is followed from some number of votes on, or up
+        to it.
 
         Parameters
         ----------
@@ -334,7 +335,7 @@ class CountProblem:
                 kept = found.wrong <= bound
                 if kept and found.votes < best.votes:
                     best = found
-                # Which way is bolder depends on which of the two comes first.
+                # Which way is more aggressive depends on which of the two comes first.
                 if kept == (late is bold):
                     high = middle
                 else:

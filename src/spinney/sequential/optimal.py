@@ -73,8 +73,8 @@ def optimal_strategy(
 ) -> StoppingStrategy | ClassStoppingStrategy:
     """Return the strategy that needs the fewest votes for a bound on disagreement.
 
-    Voters are asked in random order until the strategy says stop; the majority so far,
-    a tie counting as negative, then stands for the majority of all.
+    Votes are cast in random order until the strategy stops; the majority so far, a tie
+    counting as negative, then stands for the majority of all.
 
     Parameters
     ----------
@@ -101,12 +101,12 @@ def optimal_strategy(
         Votes to be cast in any case, up to `n_voters`. With 0 a decision may be taken
         without any vote.
     round : {"randomise", "deterministic"}, default="randomise"
-        The best strategy draws lots in a few states. ``"deterministic"`` goes on there
-        instead, which keeps the bound and costs some votes; `lower_bound` still is that
-        for strategies which draw lots.
+        The optimal strategy randomises in a few states. ``"deterministic"`` continues
+        there instead, which keeps the bound and costs some votes; `lower_bound` is
+        still that for randomised strategies.
     stop_steps : array-like of int, optional
-        Numbers of votes after which a stop is possible, for voters that are asked in
-        groups or where looking costs something; None for all. The strategy is the best
+        Numbers of votes after which a stop is possible, for votes that are cast in
+        groups or where checking costs something; None for all. The strategy is the best
         of those that stop there only, and at the end.
 
     Returns
@@ -128,7 +128,7 @@ def optimal_strategy(
     Notes
     -----
     The bound is on the disagreement with the full vote, not on errors against some
-    truth, over the random order of the voters (and the lots drawn): on average over
+    truth, over the random order of the voters (and the random draws): on average over
     `votes` for ``"minimean"``, for each single number of positive voters otherwise. An
     order that depends on the votes invalidates it, and so does, for ``"minimean"``, a
     distribution other than `votes`.

@@ -15,7 +15,7 @@ class Poll:
     """A majority vote that says when enough votes have been cast.
 
     Usually made by `spinney.StoppingStrategy.poll`. Ask the voters in random order and
-    `cast` each answer until the poll is decided.
+    `cast` each vote until the poll is decided.
 
     Parameters
     ----------

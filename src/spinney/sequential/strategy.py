@@ -128,7 +128,7 @@ class StoppingStrategy:
     def fractional(self) -> list[tuple[int, int, float]]:
         """States between the thresholds that may stop: (votes, positive, probability).
 
-        In all other states between the thresholds the vote goes on.
+        In all other states between the thresholds the vote continues.
         """
         rule = self.rule
         columns = (rule.extra_steps, rule.extra_count, rule.extra_stop)
@@ -140,8 +140,8 @@ class StoppingStrategy:
 
         A read-only array of shape (n_voters + 1, n_voters + 1), zero where ``j > i``,
         made on first use. It has float64 numbers up to 5,791 voters and float32 beyond
-        (rounded down, towards going on), where it takes 400 MB for 10,001 voters:
-        `lower`, `upper` and `fractional` say the same in little room.
+        (rounded down, towards continuing), where it takes 400 MB for 10,001 voters:
+        `lower`, `upper` and `fractional` hold the same in little memory.
         """
         size = self.n_voters + 1
         wide = 8 * size * size <= WIDE_THETA_BYTES
@@ -200,7 +200,7 @@ class StoppingStrategy:
         Returns
         -------
         poll : Poll
-            Takes the votes one by one and tells when to stop.
+            Takes the votes one at a time and tells when to stop.
         """
         return Poll(self.rule, random_state)
 

@@ -60,7 +60,7 @@ class StepEngine:
         self._bitsliced: dict[Any, BitslicedTrees | None] = {}
 
     # What is compiled or laid out stays behind in a pickle, and is made anew at once:
-    # later, somebody may be waiting for an answer.
+    # later, somebody may be waiting for a result.
     def __reduce__(self) -> tuple[Any, ...]:
         return StepEngine.warmed_up, (self.forest, self.order)
 
@@ -348,7 +348,7 @@ class StepEngine:
     ) -> None:
         """Write the winning class of each row of a block.
 
-        Rows that have reached a leaf of every tree get the forest's own answer: its
+        Rows that have reached a leaf of every tree get the forest's own prediction: its
         rounded sums may break a tie that is one in whole numbers.
 
         Parameters

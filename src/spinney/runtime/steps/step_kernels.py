@@ -174,7 +174,7 @@ def step_block(
 ) -> None:
     """Take a block of rows from one state of the forest to a later one.
 
-    No answer is needed in between, so all steps of a tree are taken at once.
+    No prediction is needed in between, so all steps of a tree are taken at once.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 An anytime forest takes back what a node has added and adds what its child adds instead,
 thousands of times for a row. With floats the outcome would depend on the path to a
 state. Whole multiples of a tiny unit add up to the same number in any order, so that a
-state of the forest has one answer, however it was reached, and ties are ties.
+state of the forest has one prediction, however it was reached, and ties are ties.
 """
 
 from __future__ import annotations
