@@ -7,7 +7,8 @@ import pytest
 
 from export.native import Native
 from spinney.export.inputs import float_keys, make_slots
-from spinney.export.packed_layout import PackedLayout, preorder
+from spinney.export.packed_layout import PackedLayout
+from spinney.export.preorder import preorder
 from strategies import ODD_NUMBERS, random_forest, random_rows
 
 
@@ -73,3 +74,42 @@ def test_keys_keep_the_order_of_the_numbers(kind):
     bits = 32 if kind == "float32" else 64
     assert keys.min() > 0  # room for a missing value on either side
     assert int(keys.max()) < 2**bits - 1
+
+
+@pytest.mark.parametrize(
+    ("input_type", "n_features", "width"),
+    [("int8", 40, 3), ("int16", 3000, 5), (None, 40, 6), (None, 3000, 7)],
+)
+def test_nodes_of_any_width(input_type, n_features, width, tmp_path):
+    forest = random_forest(
+        2, n_trees=4, depth=200, task="sum score", n_features=n_features
+    )
+    rng = np.random.default_rng(0)
+    forest = forest.replace(threshold=rng.normal(0, 50, size=forest.n_nodes))
+    layout = PackedLayout(forest, make_slots(forest, input_type, 1.0))
+    assert layout._width == width
+    rows = rng.integers(-128, 128, size=(100, n_features))
+    native = Native(forest, tmp_path, layout="packed", input_type=input_type)
+    expected = forest.winners(forest.engine.raw(forest.engine.rows(rows)))
+    assert np.array_equal(native.counted(rows)[0], expected)
+
+
+@pytest.mark.parametrize("n_distinct", [3, 40, None])
+def test_leaves_hold_values_where_that_is_shorter(n_distinct, tmp_path):
+    forest = random_forest(2, n_trees=30, depth=60, task="sum score", n_features=3)
+    rng = np.random.default_rng(0)
+    value = rng.normal(size=forest.value.shape)
+    if n_distinct is not None:
+        value = rng.choice(value[:n_distinct, 0], size=forest.value.shape)
+    forest = forest.replace(value=value)
+    rows = random_rows(forest, 300, dtype=np.float32)
+    found = []
+    for layout in ("fast", "packed"):
+        native = Native(forest, tmp_path, layout=layout, arithmetic="integer", X=rows)
+        found.append(native.counted(rows)[0])
+        shares = "m_score[" in native.source.code
+        assert shares == (layout == "packed" and n_distinct is not None)
+        (tmp_path / "m.so").unlink()
+    assert np.array_equal(*found)
+    expected = forest.winners(forest.engine.raw(forest.engine.rows(rows)))
+    assert np.mean(found[0] != expected) < 0.05

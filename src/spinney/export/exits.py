@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.export.c_text import (
+    BYTES,
     Tables,
     fill,
     float_type,
@@ -18,7 +19,7 @@ from spinney.export.c_text import (
 from spinney.export.dropping import dropping_source
 from spinney.export.early_sums import EarlySums
 from spinney.export.layout import Layout
-from spinney.export.values import add_values
+from spinney.export.values import add_values, bit_patterns
 from spinney.runtime.count_tables import n_ranks
 from spinney.runtime.exit_kinds import (
     BETWEEN,
@@ -209,6 +210,30 @@ class EarlyExit:
         self.tables = tables
         self.n_classes = n_classes
         self.model = model
+        self._held: str | None = None  # type of the values that leaves hold themselves
+
+    def leaf_values(
+        self, index: NDArray[np.int64], first: NDArray[np.intp]
+    ) -> NDArray[np.int64]:
+        """Return what leaves hold: an index, or a whole number as it is.
+
+        Parameters
+        ----------
+        index : ndarray of shape (n_nodes,), dtype=int64
+            Leaf value index of each node.
+        first : ndarray of int
+            A node for every leaf value index.
+        """
+        values = np.asarray(self.sums.values)
+        if not self.sums.is_integer or values.shape[1] > 1:
+            return index
+        used = values[first]
+        ctype = signed_type(int(used.min()), int(used.max()))
+        patterns = bit_patterns(used, ctype).ravel()[index]
+        if not self.layout.holds_values(index, patterns, BYTES[ctype]):
+            return index
+        self._held = ctype
+        return patterns
 
     def source(self, first: NDArray[np.intp], load: str) -> str:
         """Return the functions.
@@ -293,8 +318,11 @@ class EarlyExit:
             ctype = signed_type(int(values.min()), int(values.max()))
         else:
             ctype = float_type(values.astype(np.float64))
-        reader = add_values(self.tables, "P_score", values, ctype, layout.in_bytes)
         index = layout.value_of("at")
+        if self._held is not None:
+            reader, index = f"({self._held}){{i}}", f"({index})"
+        else:
+            reader = add_values(self.tables, "P_score", values, ctype, layout.in_bytes)
         if sums.tree_output is not None:
             kind = unsigned_type(max(sums.n_sums, 256))
             self.tables.add("P_output", sums.tree_output, kind, "output of a tree")

@@ -135,6 +135,11 @@ class FastLayout(Layout):
         tables.add("P_node", words, self.node_type, "threshold or value; child, slot")
         self._add_roots(tables, "P_root", "P_levels", self.root, forest.depths)
 
+    def holds_values(
+        self, index: NDArray[np.int64], patterns: NDArray[np.int64], n_bytes: int
+    ) -> bool:
+        return True
+
     def _add_roots(
         self,
         tables: Tables,

@@ -41,6 +41,15 @@ class Layout(ABC):
         """Add the tables of the nodes; `value_index` is what each leaf says."""
 
     @abstractmethod
+    def holds_values(
+        self, index: NDArray[np.int64], patterns: NDArray[np.int64], n_bytes: int
+    ) -> bool:
+        """Whether leaves had better hold values, as bits, than the index of each.
+
+        A value of a table would take `n_bytes`.
+        """
+
+    @abstractmethod
     def add_node_values(self, tables: Tables, value_index: NDArray[np.int64]) -> None:
         """Add the tables that tell the value of every node, for steps."""
 

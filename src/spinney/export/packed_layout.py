@@ -13,8 +13,6 @@ address space.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,64 +26,8 @@ from spinney.export.c_text import (
 )
 from spinney.export.inputs import Slots
 from spinney.export.layout import Layout, in_set_source
+from spinney.export.preorder import preorder
 from spinney.forest import Forest
-from spinney.forest.levels import levels
-
-
-@dataclass(frozen=True, eq=False)
-class Preorder:
-    """The inner nodes of all trees in preorder.
-
-    Parameters
-    ----------
-    at : ndarray of shape (n_nodes,), dtype=int64
-        Number of each inner node; of a leaf, that of the next inner node.
-    leaf : ndarray of shape (n_nodes,), dtype=int64
-        Number of the first leaf in the subtree of each node.
-    n_left : ndarray of shape (n_nodes,), dtype=int64
-        Inner nodes in the left subtree.
-    start : ndarray of shape (n_trees + 1,), dtype=int64
-        Number of the first inner node of each tree, and of inner nodes.
-    """
-
-    at: NDArray[np.int64]
-    leaf: NDArray[np.int64]
-    n_left: NDArray[np.int64]
-    start: NDArray[np.int64]
-
-
-def preorder(forest: Forest, slots: Slots) -> Preorder:
-    """Return the inner nodes of a forest in preorder.
-
-    Parameters
-    ----------
-    forest : Forest
-        The trees.
-    slots : Slots
-        Which child is the left one.
-    """
-    left, right = slots.left, slots.right
-    roots = forest.tree_offsets[:-1]
-    by_level = list(levels(left, right, roots))
-    n_inner = np.zeros(forest.n_nodes, dtype=np.int64)
-    for level in reversed(by_level):
-        inner = level[left[level] >= 0]
-        n_inner[inner] = 1 + n_inner[left[inner]] + n_inner[right[inner]]
-    start = np.concatenate([[0], np.cumsum(n_inner[roots])])
-    at = np.zeros(forest.n_nodes, dtype=np.int64)
-    leaf = np.zeros(forest.n_nodes, dtype=np.int64)
-    at[roots] = start[:-1]
-    leaf[roots] = start[:-1] + np.arange(forest.n_trees)
-    n_left = np.zeros(forest.n_nodes, dtype=np.int64)
-    for level in by_level:
-        inner = level[left[level] >= 0]
-        n_left[inner] = n_inner[left[inner]]
-        at[left[inner]] = at[inner] + 1
-        leaf[left[inner]] = leaf[inner]
-        at[right[inner]] = at[inner] + 1 + n_left[inner]
-        leaf[right[inner]] = leaf[inner] + 1 + n_left[inner]
-    return Preorder(at, leaf, n_left, start)
-
 
 GETTERS = {
     1: "(P_READ(p))",
@@ -133,11 +75,34 @@ $look        at++;
     return at + before;
 }
 """
-PACKED_LOOK = """        const $word word = P_GET$word_bytes(node);
+# The same with pointers, where a node has 1, 2, 4 or 8 bytes: to multiply and divide by
+# that is free.
+PACKED_WALK_BY_POINTER = """
+/* Takes a row down a tree and returns the number of its leaf: that of the inner nodes
+   before it, less those that it is to the left of. */
+static size_t P_walk(const $row *keys, size_t tree) {
+    const uint8_t *start = P_tree_start + $start_bytes * tree;
+    const uint8_t *node, *end;
+    size_t before = tree;
+    node = P_node + $width * (size_t)P_GET$start_bytes(start);
+    end = P_node + $width * (size_t)P_GET$start_bytes(start + $start_bytes);
+    while (node != end) {
+$look        node += $width;
+        if ($right) {
+            node += $width * in_left;
+        } else {
+            end = node + $width * in_left;
+            before--;
+        }
+    }
+    return (size_t)(node - P_node) / $width + before;
+}
+"""
+PACKED_LOOK = """        const $word word = P_GET$look_bytes(node);
         const size_t in_left = (size_t)(word & $left_mask);
-        const size_t slot = (size_t)(word >> $slot_shift);
+        const size_t slot = (size_t)$slot;
         const $row key = keys[slot];
-$where        const $row limit = ($row)P_GET$key_bytes($limit);
+$where        const $row limit = ($row)$limit;
 """
 PACKED_STEP = """
 #define P_IS_LEAF(tree_state) ((tree_state).inner == 0)
@@ -299,6 +264,13 @@ class PackedLayout(Layout):
         codes[self.preorder.leaf[leaves]] = value_index[leaves]
         self._code_source = _add_codes(tables, codes)
 
+    def holds_values(
+        self, index: NDArray[np.int64], patterns: NDArray[np.int64], n_bytes: int
+    ) -> bool:
+        leaves = self.forest.feature < 0
+        table = n_bytes * (int(index.max(initial=0)) + 1)
+        return _code_bytes(patterns[leaves]) <= _code_bytes(index[leaves]) + table
+
     def add_node_values(self, tables: Tables, value_index: NDArray[np.int64]) -> None:
         values = value_index[self._inner]
         width = byte_width(int(values.max(initial=0)))
@@ -321,7 +293,9 @@ class PackedLayout(Layout):
 
     def _look(self) -> dict[str, str | int]:
         slots, key_bytes = self.slots, BYTES[self.slots.key_type]
-        where, limit = "", f"node + {self._word_bytes}"
+        shift = self._left_bits + self._index_bits
+        look_bytes, slot = self._word_bytes, f"(word >> {shift})"
+        where, limit = "", f"P_GET{key_bytes}(node + {self._word_bytes})"
         if self.is_shared:
             index = f"((size_t)(word >> {self._left_bits})"
             index += f" & {(1 << self._index_bits) - 1}u)"
@@ -332,22 +306,25 @@ class PackedLayout(Layout):
             # Bytes behind one pointer become one load where the processor has it.
             where += "        const uint8_t *shared = "
             where += f"P_threshold + {key_bytes} * {index};\n"
-            limit = "shared"
+            limit = f"P_GET{key_bytes}(shared)"
+        elif self._width <= 4:  # the whole node in one register
+            look_bytes, limit = self._width, f"(word >> {8 * self._word_bytes})"
+            slot = f"(word >> {shift} & {(1 << (8 * self._word_bytes - shift)) - 1}u)"
         right = "key > limit"
         if slots.has_categories:
             right = (
                 f"slot < {slots.n_category_slots}u ? !P_in_set(key, (size_t)limit) "
                 f": {right}"
             )
-        wide = self._word_bytes > 4
         parts: dict[str, str | int] = {
             "row": self.keys_type,
-            "word": "uint64_t" if wide else "uint32_t",
+            "word": "uint64_t" if self._word_bytes > 4 else "uint32_t",
             "word_bytes": self._word_bytes,
-            "key_bytes": key_bytes,
+            "look_bytes": look_bytes,
             "width": self._width,
             "left_mask": f"{(1 << self._left_bits) - 1}u",
-            "slot_shift": self._left_bits + self._index_bits,
+            "slot": slot,
+            "slot_shift": shift,
             "where": where,
             "limit": limit,
         }
@@ -363,7 +340,9 @@ class PackedLayout(Layout):
         return in_set_source(self.slots) + start + self._code_source
 
     def walk_source(self, drops: bool = False) -> str:
-        return fill(PACKED_WALK, start_bytes=self._start_bytes, **self._look())
+        by_pointer = self._width.bit_count() == 1
+        template = PACKED_WALK_BY_POINTER if by_pointer else PACKED_WALK
+        return fill(template, start_bytes=self._start_bytes, **self._look())
 
     def leaf_of(self, tree: str, own: bool) -> str:
         which = f"P_position[{tree}]" if own else tree
@@ -395,14 +374,27 @@ class PackedLayout(Layout):
         return fill(PACKED_BUYING, **self._look())
 
 
-def _add_codes(tables: Tables, codes: NDArray[np.int64]) -> str:
-    """Add the value index of each leaf, and return the function that reads it."""
+def _code_bits(codes: NDArray[np.int64]) -> int:
+    """Return the bits of a code of a leaf: 0 if all are 0, 1, 2, 4 or whole bytes."""
     largest = int(codes.max(initial=0))
     if largest == 0:
+        return 0
+    few = next((b for b in (1, 2, 4) if largest < 1 << b), 0)
+    return few or 8 * byte_width(largest)
+
+
+def _code_bytes(codes: NDArray[np.int64]) -> int:
+    """Return the bytes that the codes of all leaves take."""
+    return -(-len(codes) * _code_bits(codes) // 8)
+
+
+def _add_codes(tables: Tables, codes: NDArray[np.int64]) -> str:
+    """Add the value index of each leaf, and return the function that reads it."""
+    bits = _code_bits(codes)
+    if bits == 0:
         return fill(CODE, code="0 * leaf")
-    bits = next((b for b in (1, 2, 4) if largest < 1 << b), 0)
-    if not bits:
-        width = byte_width(largest)
+    if bits >= 8:
+        width = bits // 8
         tables.add(
             "P_code", packed_bytes(codes, width), "uint8_t", "value of each leaf"
         )

@@ -401,7 +401,7 @@ class Writer:
         early = EarlyExit(sums, layout, self.tables, program.n_classes, self._model)
         if sums.at_once:
             return early.source(first, self._load)
-        layout.add_tables(self.tables, index)
+        layout.add_tables(self.tables, early.leaf_values(index, first))
         source = self._common() + layout.walk_source(sums.drops)
         source += early.source(first, self._load)
         scores = IntegerScores(early, self.row)

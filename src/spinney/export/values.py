@@ -46,6 +46,19 @@ def distinct(
     return index, nodes[np.sort(seen)]
 
 
+def bit_patterns(values: NDArray[Any], ctype: str) -> NDArray[np.int64]:
+    """Return integers as the bits of their type, which are never negative.
+
+    Parameters
+    ----------
+    values : ndarray of int
+        Integers.
+    ctype : str
+        An integer type of at most 32 bits that holds them.
+    """
+    return np.asarray(values, dtype=np.int64) & ((1 << (8 * BYTES[ctype])) - 1)
+
+
 def add_values(
     tables: Tables, name: str, rows: NDArray[Any], ctype: str, in_bytes: bool
 ) -> str:
