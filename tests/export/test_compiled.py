@@ -13,7 +13,7 @@ import pytest
 import spinney
 from export.native import need
 from report.kinds import KINDS, fitted
-from spinney.export import compiled
+from spinney.export import compiler
 from strategies import random_forest, random_rows
 
 
@@ -99,7 +99,7 @@ def test_without_a_compiler(monkeypatch):
     with pytest.raises(RuntimeError, match="no-such-compiler"):
         spinney.compile(random_forest(0))
     monkeypatch.delenv("CC")
-    monkeypatch.setattr(compiled.shutil, "which", lambda name: None)
+    monkeypatch.setattr(compiler.shutil, "which", lambda name: None)
     with pytest.raises(RuntimeError, match="needs a C compiler"):
         spinney.compile(random_forest(0))
 
@@ -109,3 +109,30 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch):
     need("false")
     with pytest.raises(RuntimeError, match="exit code 1"):
         spinney.compile(random_forest(0))
+
+
+def test_what_does_not_load_here_is_explained(monkeypatch, tmp_path):
+    monkeypatch.setenv("CC", need("true"))  # compiles nothing, and does not complain
+    with pytest.raises(RuntimeError, match="does not load here"):
+        spinney.compile(random_forest(0))
+    monkeypatch.setenv("CC", need("gcc"))
+    monkeypatch.setattr(compiler.tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(RuntimeError, match="TMPDIR"):
+        spinney.compile(random_forest(0))
+    odd = tmp_path / "sp ace ä'"
+    odd.mkdir()
+    monkeypatch.setattr(compiler.tempfile, "tempdir", str(odd))
+    forest = random_forest(0)
+    rows = random_rows(forest, 20, dtype=np.float32)
+    assert np.array_equal(spinney.compile(forest).predict(rows), forest.predict(rows))
+    assert list(odd.iterdir()) == []
+
+
+def test_without_the_headers_of_python(monkeypatch):
+    need("gcc")
+    monkeypatch.setattr(compiler.sysconfig, "get_paths", lambda: {"include": "/none"})
+    forest = random_forest(0)
+    rows = random_rows(forest, 20, dtype=np.float32)
+    fast = spinney.compile(forest)
+    assert np.array_equal(fast.predict(rows), forest.predict(rows))
+    assert [fast(row) for row in rows] == list(forest.predict(rows))

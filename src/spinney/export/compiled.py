@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shutil
-import subprocess
-import sysconfig
-import tempfile
-from collections.abc import Callable
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import SpinneyError, UnsupportedModelError
+from spinney.errors import UnsupportedModelError
 from spinney.export.c import make_source
 from spinney.export.c_text import fill, with_prefix
+from spinney.export.compiler import build
 from spinney.export.program import Program, program_of
 from spinney.export.source import Source
 from spinney.forest.frames import frame_of
 from spinney.forest.rows import as_rows
 
 NAME = "spinney_model"
-COMPILERS = ("cc", "gcc", "clang", "tcc")
-FLAGS = ("-std=c99", "-O2", "-shared", "-fPIC")
 
 # Loops over rows, which no device needs.
 BATCH = """
@@ -84,13 +74,15 @@ static struct PyModuleDef P_module = {
 };
 
 PyMODINIT_FUNC PyInit_$name(void) {
-    return PyModule_Create(&P_module);
+    PyObject *module = PyModule_Create(&P_module);
+#ifdef Py_GIL_DISABLED
+    if (module != NULL) { /* there is no state to protect */
+        PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
+    }
+#endif
+    return module;
 }
 """
-
-
-class CompilerError(SpinneyError, RuntimeError):
-    """There is no C compiler, or it did not compile what it was given."""
 
 
 def compile(obj: Any) -> CompiledModel:
@@ -114,7 +106,8 @@ def compile(obj: Any) -> CompiledModel:
     ------
     RuntimeError
         If there is no C compiler: the environment variable CC names one, or it is
-        called cc, gcc, clang or tcc.
+        called cc, gcc, clang or tcc. Also if it fails, if what it makes does not load
+        here, or if there is no folder for temporary files.
 
     See Also
     --------
@@ -122,8 +115,7 @@ def compile(obj: Any) -> CompiledModel:
 
     Examples
     --------
-    >>> import shutil
-    >>> import spinney
+    >>>     >>> import spinney
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> X, y = load_iris(return_X_y=True)
@@ -173,7 +165,7 @@ class CompiledModel:
             self._sum_dtype = np.dtype(np.float64)
         self._labels = None if forest.classes is None else list(forest.classes)
         self._shape = (forest.n_features,)
-        library, self._answer_row = _build(self._files(), source.needs_math)
+        library, self._answer_row = build(NAME, self._files(), source.needs_math)
         self._load(library)
 
     def _files(self) -> dict[str, str]:
@@ -347,80 +339,3 @@ class CompiledModel:
             X = frame.in_order_of(self._names)
         rows = as_rows(X, self.n_features_in_, self._dtype, self._rounded_rows)
         return np.ascontiguousarray(rows, dtype=self._dtype)
-
-
-def find_compiler() -> list[str]:
-    """Return the command of a C compiler, or raise.
-
-    Returns
-    -------
-    command : list of str
-        What CC says, or the first of the usual names that is there.
-    """
-    named = os.environ.get("CC", "").split()
-    if named:
-        if shutil.which(named[0]) is None:
-            msg = f"CC names the C compiler {named[0]!r}, which was not found."
-            raise CompilerError(msg)
-        return named
-    for name in COMPILERS:
-        if shutil.which(name):
-            return [name]
-    msg = (
-        f"spinney.compile needs a C compiler, and none of {', '.join(COMPILERS)} was "
-        "found. Install one (gcc on Debian and Ubuntu: apt-get install gcc), or name "
-        "one in the environment variable CC. Without one, use predictor() for single "
-        "rows."
-    )
-    raise CompilerError(msg)
-
-
-def _build(
-    files: dict[str, str], needs_math: bool
-) -> tuple[ctypes.CDLL, Callable[[Any], int] | None]:
-    """Compile files into a shared library and load it, as an extension if possible.
-
-    The headers of Python are not everywhere; without them, ctypes calls the library.
-    """
-    command = find_compiler()
-    include = sysconfig.get_paths()["include"]
-    has_headers = Path(include, "Python.h").is_file() and os.name == "posix"
-    ending = sysconfig.get_config_var("EXT_SUFFIX") or ".so"
-    # The loaded library stays in memory when its file is gone.
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        for name, text in files.items():
-            Path(folder, name).write_text(text, encoding="ascii")
-        library = Path(folder, f"{NAME}{ending}")
-        complaint = ""
-        for is_extension in (True, False):
-            if is_extension and ("extension.c" not in files or not has_headers):
-                continue
-            sources = [name for name in files if name.endswith(".c")]
-            if not is_extension and "extension.c" in sources:
-                sources.remove("extension.c")
-            math = ["-lm"] if needs_math else []
-            done = subprocess.run(
-                [*command, *FLAGS, f"-I{include}", "-o", str(library), *sources, *math],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            complaint = done.stderr.strip()[:500]
-            if done.returncode == 0:
-                answer = _load_extension(library) if is_extension else None
-                return ctypes.CDLL(str(library)), answer
-        msg = (
-            f"{' '.join(command)} did not compile the model, exit code "
-            f"{done.returncode}: {complaint}"
-        )
-        raise CompilerError(msg)
-
-
-def _load_extension(library: Path) -> Callable[[Any], int]:
-    """Return the function of a library that takes an array."""
-    loader = ExtensionFileLoader(NAME, str(library))
-    spec = spec_from_file_location(NAME, str(library), loader=loader)
-    assert spec is not None
-    answer: Callable[[Any], int] = module_from_spec(spec).answer_row
-    return answer
