@@ -41,6 +41,22 @@ def test_a_single_row_of_any_kind_is_answered_as_in_a_batch(compiled, input_dtyp
             assert np.array_equal(forest.predict_proba(rows[:9]), expected[:9]), kind
 
 
+@pytest.mark.parametrize("shape", ["chain", "balanced"])
+@pytest.mark.parametrize("task", ["sum classes", "mean classes"])
+@pytest.mark.parametrize("depth", [1, 8, 10, 11, 23])
+@pytest.mark.parametrize("n_trees", [1, 13])
+def test_trees_of_any_depth_are_walked_to_the_end(shape, task, depth, n_trees):
+    forest = strategies.random_forest(
+        depth, n_trees=n_trees, task=task, shape=shape, depth=depth
+    )
+    engine = forest.engine
+    rows = engine.rows(strategies.random_rows(forest, 20))
+    assert engine.row_arguments(rows.dtype.type) is not None
+    expected = engine._plain_raw(rows, 1)
+    found = [engine._compiled_raw(rows[i : i + 1], 1)[0] for i in range(len(rows))]
+    assert np.array_equal(found, expected)
+
+
 def test_what_is_wrong_with_a_single_row_is_still_said(compiled):
     forest = strategies.random_forest(3, n_trees=3)
     row = np.zeros((1, forest.n_features), dtype=np.float32)

@@ -11,7 +11,8 @@ import numpy as np
 
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.loading import load_slots
-from spinney.runtime.row_kernels import _final_verdict, walk_trees
+from spinney.runtime.row_kernels import _final_verdict
+from spinney.runtime.row_walks import walk_trees
 
 u = np.uint64
 

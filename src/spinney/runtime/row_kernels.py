@@ -1,8 +1,7 @@
-"""Kernels that take one row at a time through eight trees at once, and early exits.
+"""Kernels for one row at a time: all trees, and early exits.
 
-For a few rows, or a single one, this is quicker than going tree by tree, as long as all
-eight stay in registers: see `row_nodes` for how the nodes are laid out for that. The
-same rules as in `walk_kernels` apply.
+For a few rows, or a single one, it is quicker to go down eight trees at once than tree
+by tree, see `row_walks`. The same rules as in `walk_kernels` apply.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from spinney.runtime.exit_kinds import (
 )
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.loading import load_slots
+from spinney.runtime.row_walks import walk_all_trees, walk_trees
 
 u = np.uint64
 
@@ -34,72 +34,6 @@ class ExitArguments(NamedTuple):
     stops: NDArray[np.int32]  # (n_exit_points, n_entries), where votes decide
     decision_threshold: float  # one output: the smallest sum of the second class
     tolerance: float  # sums closer than this are left open; 0 if sums are exact
-
-
-@kernel
-def walk_trees(row, threshold, link, root, first, end, slot_bits, max_depth, node):
-    """Take one row down some trees, eight at once; write the nodes where it ends.
-
-    One tree after another within a level: eight links at a time would not fit into
-    registers. They are done when all of them look at the slot of the leaves, the last.
-
-    Parameters
-    ----------
-    row : ndarray of shape (n_slots + 1,)
-        As `load_slots` writes it.
-    threshold : ndarray
-        `link` as numbers: the threshold of a node is the first of its two words.
-    link, root
-        `RowArguments`.
-    first, end : int
-        The trees, from `first` to `end`.
-    slot_bits, max_depth
-        `RowArguments`.
-    node : ndarray of shape (n_trees,), dtype=uint64
-        Overwritten, with room for the next multiple of eight trees.
-    """
-    one, two = u(1), u(2)
-    size = u(4) if link.itemsize > row.itemsize else two
-    shift = u(slot_bits)
-    mask = (one << shift) - one
-    leaves = u(8 * (row.shape[0] - 1))
-    last = end - 1
-    for tree in range(first, end, 8):
-        i0, i1 = root[tree], root[min(tree + 1, last)]
-        i2, i3 = root[min(tree + 2, last)], root[min(tree + 3, last)]
-        i4, i5 = root[min(tree + 4, last)], root[min(tree + 5, last)]
-        i6, i7 = root[min(tree + 6, last)], root[min(tree + 7, last)]
-        for _ in range(max_depth):
-            slots = u(0)
-            w = u(link[two * i0 + one])
-            slots += w & mask
-            i0 = (w >> shift) + u(not row[w & mask] <= threshold[size * i0])
-            w = u(link[two * i1 + one])
-            slots += w & mask
-            i1 = (w >> shift) + u(not row[w & mask] <= threshold[size * i1])
-            w = u(link[two * i2 + one])
-            slots += w & mask
-            i2 = (w >> shift) + u(not row[w & mask] <= threshold[size * i2])
-            w = u(link[two * i3 + one])
-            slots += w & mask
-            i3 = (w >> shift) + u(not row[w & mask] <= threshold[size * i3])
-            w = u(link[two * i4 + one])
-            slots += w & mask
-            i4 = (w >> shift) + u(not row[w & mask] <= threshold[size * i4])
-            w = u(link[two * i5 + one])
-            slots += w & mask
-            i5 = (w >> shift) + u(not row[w & mask] <= threshold[size * i5])
-            w = u(link[two * i6 + one])
-            slots += w & mask
-            i6 = (w >> shift) + u(not row[w & mask] <= threshold[size * i6])
-            w = u(link[two * i7 + one])
-            slots += w & mask
-            i7 = (w >> shift) + u(not row[w & mask] <= threshold[size * i7])
-            if slots == leaves:
-                break
-        k = u(tree - first)
-        node[k], node[k + u(1)], node[k + u(2)], node[k + u(3)] = i0, i1, i2, i3
-        node[k + u(4)], node[k + u(5)], node[k + u(6)], node[k + u(7)] = i4, i5, i6, i7
 
 
 @kernel
@@ -130,12 +64,22 @@ def score_rows(
     """
     row = np.empty(slots.shape[0] + 1, dtype=X.dtype)
     threshold = link.view(X.dtype)
-    n_trees = root.shape[0]
-    node = np.empty(n_trees + 7, dtype=np.uint64)
+    n_trees, n_outputs = root.shape[0], ends.shape[1]
+    node = np.empty(n_trees + 1, dtype=np.uint64)
+    under_way = np.empty(n_trees + 7, dtype=np.uint64)
     for r in range(X.shape[0]):
         load_slots(X, u(r), slots, row)
-        walk_trees(row, threshold, link, root, 0, n_trees, slot_bits, max_depth, node)
-        for v in range(ends.shape[1]):
+        walk_all_trees(
+            row, threshold, link, root, slot_bits, max_depth, node, under_way
+        )
+        if n_outputs == 1:
+            # A sum in a register: in memory each addition would wait for the last.
+            only = ends[0, 0]
+            for tree in range(u(n_trees)):
+                only += table[u(link[u(2) * node[tree]]), u(0)]
+            total[r, 0] = only / ends[1, 0] + ends[2, 0]
+            continue
+        for v in range(n_outputs):
             total[r, v] = ends[0, v]
         for tree in range(u(n_trees)):
             p = u(link[u(2) * node[tree]])
@@ -145,7 +89,7 @@ def score_rows(
             else:
                 for v in range(table.shape[1]):
                     total[r, v] += table[p, v]
-        for v in range(ends.shape[1]):
+        for v in range(n_outputs):
             total[r, v] = total[r, v] / ends[1, v] + ends[2, v]
 
 
