@@ -157,6 +157,29 @@ def test_every_row_is_as_likely_to_be_checked_in_batches_and_alone():
     assert 250 < monitor.status()["n_checked"] - before < 550
 
 
+@pytest.mark.parametrize("share", [1.0, 0.3, 0.01])
+def test_the_same_rows_are_checked_however_they_are_batched(share):
+    one, many = (
+        spinney.Monitor(Fixed(), share=share, random_state=3) for _ in range(2)
+    )
+    checked = one._choose(2000)
+    assert len(np.unique(checked)) == len(checked)
+    start, found = 0, []
+    for size in (1, 0, 255, 1, 999, 744):
+        found += (many._choose(size) + start).tolist()
+        start += size
+    assert found == checked.tolist()
+
+
+@pytest.mark.parametrize("share", [1e-15, 1e-18, 5e-324])
+def test_a_tiny_share_checks_no_row_by_mistake(share):
+    classifier = Fixed()
+    monitor = spinney.Monitor(classifier, share=share, random_state=0)
+    for _ in range(3):
+        monitor.predict(rows(1000, 500))
+    assert classifier.n_full == 0
+
+
 def test_drift_raises_an_alarm_that_stays():
     monitor = spinney.Monitor(Fixed(0.01), share=1.0, random_state=0)
     for _ in range(20):

@@ -33,6 +33,9 @@ CONFIDENCE = 0.95
 # times the bound to 10 times.
 MULTIPLES = 1.4 * np.geomspace(1.0, 500.0, 16)
 
+# Rows to check are drawn so many at a time, by how many rows lie between two of them.
+N_DRAWN, LARGEST_GAP = 256, 2**50
+
 COUNTS = ("n_seen", "n_checked", "n_disagreements")
 
 
@@ -125,7 +128,10 @@ class Monitor:
         self._n_seen = self._n_checked = self._n_disagreements = 0
         self._alarm_at: int | None = None
         self._lock = ForkSafeLock()
-        self._to_skip = self._gap()
+        # Numbers of the next rows to check, ascending; rows are counted as they pass.
+        self._n_passed = 0
+        self._upcoming = self._drawn(-1)
+        self._next = int(self._upcoming[0])
 
     # Locks do not travel; everything else does.
     def __getstate__(self) -> dict[str, Any]:
@@ -389,23 +395,29 @@ class Monitor:
 
     # ---------------------------------------------------------------- counting
 
-    def _gap(self) -> int:
-        """Return how many rows to let pass before the next check."""
-        return int(self._rng.geometric(self.share)) - 1
+    def _drawn(self, last: int) -> NDArray[np.int64]:
+        """Return the numbers of the next rows to check, after row number `last`."""
+        gaps = self._rng.geometric(self.share, size=N_DRAWN)
+        # Where the share is tiny, gaps do not fit into a number and come out negative.
+        gaps = np.where((gaps < 1) | (gaps > LARGEST_GAP), LARGEST_GAP, gaps)
+        return last + np.cumsum(gaps, dtype=np.int64)
 
-    def _choose(self, n_rows: int) -> NDArray[np.intp]:
+    def _choose(self, n_rows: int) -> NDArray[np.int64]:
         """Return which of the next rows to check, and count them as seen."""
         with self._lock:
             self._n_seen += n_rows
-            if self._to_skip >= n_rows:
-                self._to_skip -= n_rows
+            start = self._n_passed
+            self._n_passed = end = start + n_rows
+            if self._next >= end:
                 return _NONE
-            chosen = []
-            while self._to_skip < n_rows:
-                chosen.append(self._to_skip)
-                self._to_skip += 1 + self._gap()
-            self._to_skip -= n_rows
-        return np.array(chosen, dtype=np.intp)
+            parts = [self._upcoming]
+            while parts[-1][-1] <= end:  # one is left
+                parts.append(self._drawn(int(parts[-1][-1])))
+            upcoming = np.concatenate(parts)
+            n_chosen = int(np.searchsorted(upcoming, end))
+            self._upcoming = upcoming[n_chosen:].copy()
+            self._next = int(self._upcoming[0])
+        return upcoming[:n_chosen] - start
 
     def _counts(
         self, labels: NDArray[Any], full: NDArray[Any]
@@ -468,7 +480,7 @@ def _bounds_of(classifier: Any) -> dict[Any, float]:
 
 # Stands for a label where one bound is for all rows.
 ALL_ROWS = None
-_NONE = np.zeros(0, dtype=np.intp)
+_NONE = np.zeros(0, dtype=np.int64)
 
 METRICS = (
     ("n_seen", "counter", "Rows predicted."),
