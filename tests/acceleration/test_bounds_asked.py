@@ -14,6 +14,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
 )
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -160,11 +161,17 @@ def test_thresholds_where_there_are_none(rare):
     )
     with pytest.raises(InvalidArgumentError, match="voting='hard' counts votes"):
         hard.fit(X[:100])
+    members = [LogisticRegression(C=c).fit(X[:100], X[:100, 0] > 0) for c in (1.0, 0.1)]
+    called = spinney.SequentialVotingClassifier(
+        members, voting="soft", decision_threshold=0.3
+    )
+    with pytest.raises(InvalidArgumentError, match="members of this list are called"):
+        called.fit(X[:100])
     three, labels = make_classification(
         500, n_classes=3, n_informative=4, random_state=0
     )
     several = GradientBoostingClassifier(n_estimators=3).fit(three, labels)
-    with pytest.raises(UnsupportedModelError, match="two classes"):
+    with pytest.raises(UnsupportedModelError, match="two classes, and it has 3"):
         spinney.CascadeClassifier(FrozenEstimator(several), decision_threshold=0.3).fit(
             three
         )
@@ -192,6 +199,11 @@ def test_each_class_has_a_bound(rare, tmp_path, kind, confidence):
     for label, one in certificate.by_class.items():
         # Far beyond the bound only if there is something wrong.
         assert one.disagreement < 2.5 * BOUNDS[label]
+    without_rows = spinney.certify(quick, X[:0], per_class=True)
+    assert [one.n_rows for one in without_rows.by_class.values()] == [0, 0]
+    assert without_rows.upper_bound == without_rows.by_class["rare"].upper_bound == 1.0
+    with pytest.raises(InvalidArgumentError, match="per_class must be True or False"):
+        spinney.certify(quick, X[6000:], per_class="rare")
     assert quick.predict_counted(X[6000:])[1].mean() < 0.8 * quick.forest_.n_trees
     spinney.save(quick, tmp_path / "quick.spinney")
     loaded = spinney.load(tmp_path / "quick.spinney")
@@ -216,7 +228,12 @@ def test_each_class_has_a_bound(rare, tmp_path, kind, confidence):
 def test_the_same_bound_for_each_class(rare):
     models, X, _ = rare
     fast = spinney.accelerate(
-        models["boosted"], X, max_disagreement=0.04, per_class=True, random_state=0
+        models["boosted"],
+        X,
+        max_disagreement=0.04,
+        per_class=True,
+        method="cascade",  # all trees may be faster on a busy machine
+        random_state=0,
     )
     assert [one.max_disagreement for one in fast.promise_.by_class] == [0.04, 0.04]
     assert fast.per_class is True
@@ -306,6 +323,7 @@ def test_a_bound_on_the_loss_of_accuracy(rare, tmp_path, model, confidence):
         y[:7000],
         max_accuracy_loss=0.01,
         confidence=confidence,
+        method="cascade" if model == "boosted" else "sequential",
         random_state=0,
     )
     assert fast.promise_.max_disagreement is None
@@ -333,6 +351,7 @@ def test_both_bounds_hold_if_both_are_passed(rare):
             y,
             max_disagreement=bounds,
             max_accuracy_loss=0.01,
+            method="cascade",
             random_state=0,
         )
         assert fast.promise_.accuracy is not None
@@ -355,6 +374,8 @@ def test_labels_that_are_missing_are_asked_for(rare):
         )
     with pytest.raises(InvalidArgumentError, match="10,000 rows, but y 9,999 labels"):
         spinney.accelerate(models["forest"], X, y[:-1], **settings)
+    with pytest.raises(InvalidArgumentError, match="Pass a single column of labels"):
+        spinney.accelerate(models["forest"], X, np.column_stack([y, y]), **settings)
     with pytest.raises(InvalidArgumentError, match="needs rows and their labels"):
         spinney.accelerate(models["forest"], **settings)
     for loss in (1.0, -0.1, "1 %"):

@@ -267,6 +267,34 @@ def test_a_share_out_of_range_is_named(share):
         spinney.Monitor(Fixed(), share=share)
 
 
+def test_a_share_may_be_any_number():
+    assert spinney.Monitor(Fixed(), share=np.float32(0.5)).status()["n_seen"] == 0
+    assert type(spinney.Monitor(Fixed(), share=np.float32(0.5)).share) is float
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda one: one.pop("n_checked"), "n_checked and n_disagreements of each"),
+        (lambda one: one.update(n_checked=7), "7 checked rows and 1 disagreements"),
+        (lambda one: one.update(n_disagreements=11), "n_disagreements must be"),
+        (lambda one: one.update(max_disagreement=0.3), "has the bounds"),
+    ],
+)
+def test_counts_of_classes_that_are_none_are_refused(change, words):
+    watched = Fixed({0: 0.1})
+    one = spinney.Monitor(watched, share=1.0)
+    one.predict(np.zeros((10, 1)))
+    status = {**one.status(), "n_disagreements": 1}
+    status["by_class"][0]["n_disagreements"] = 1
+    assert spinney.Monitor(watched).merge(status).status()["n_disagreements"] == 1
+    change(status["by_class"][0])
+    other = spinney.Monitor(watched)
+    with pytest.raises(InvalidArgumentError, match=words):
+        other.merge(status)
+    assert other.status()["n_seen"] == 0
+
+
 def test_what_cannot_be_watched_is_named():
     with pytest.raises(InvalidArgumentError, match="got object without predict"):
         spinney.Monitor(object())

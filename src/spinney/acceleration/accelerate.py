@@ -353,6 +353,12 @@ def _checked_labels(X: Any, y: Any) -> NDArray[Any]:
             f"{type(X).__name__}. Draw a sample of both first."
         )
         raise InvalidArgumentError(msg)
+    if np.ndim(y) > 1 and np.shape(y)[1:] != (1,):
+        msg = (
+            f"y must have one label per row, got shape {np.shape(y)}. Pass a single "
+            "column of labels."
+        )
+        raise InvalidArgumentError(msg)
     labels = column_or_1d(y, warn=True)
     if len(labels) != _num_samples(X):
         msg = (

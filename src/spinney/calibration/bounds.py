@@ -14,6 +14,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import _num_samples
 
 from spinney.calibration.engine_rows import engine_of
 from spinney.errors import InvalidArgumentError
@@ -141,6 +142,9 @@ def certify(
     0.001443
     """
     confidence = check_confidence(confidence)
+    if not isinstance(per_class, (bool, np.bool_)):
+        msg = f"per_class must be True or False, got {per_class!r}."
+        raise InvalidArgumentError(msg)
     for method in ("predict", "predict_full"):
         if not callable(getattr(classifier, method, None)):
             msg = (
@@ -163,9 +167,11 @@ def certify(
             int(counts[:, 1].sum()), int(counts[:, 0].sum()), confidence
         )
     X = as_known_frame(X)
-    quick = np.asarray(classifier.predict(X))
-    own = getattr(classifier, "predict_model", classifier.predict_full)
-    full = np.asarray(own(X))
+    quick = full = np.zeros(0)
+    if _num_samples(X):
+        quick = np.asarray(classifier.predict(X))
+        own = getattr(classifier, "predict_model", classifier.predict_full)
+        full = np.asarray(own(X))
     differs = quick != full
     certificate = _certificate(int(np.count_nonzero(differs)), len(full), confidence)
     if not per_class:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,7 @@ class Monitor:
                 )
                 raise InvalidArgumentError(msg)
         check_is_fitted(classifier)
-        numeric = isinstance(share, (int, float)) and not isinstance(share, bool)
+        numeric = isinstance(share, Real) and not isinstance(share, bool)
         if not numeric or not 0.0 < share <= 1.0:
             msg = (
                 f"share must be above 0 and at most 1, got {share!r}. It is the share "
@@ -329,6 +330,14 @@ class Monitor:
         counts: dict[Any, tuple[int, int]] = {ALL_ROWS: (checked, wrong)}
         if ALL_ROWS not in self._bounds:
             counts = self._counts_of_classes(status.get("by_class"))
+            of_classes = tuple(map(sum, zip(*counts.values(), strict=True)))
+            if of_classes != (checked, wrong):
+                msg = (
+                    f"The classes of the other monitor have {of_classes[0]} checked "
+                    f"rows and {of_classes[1]} disagreements in all, but its status "
+                    f"says {checked} and {wrong}. Pass what status() returns."
+                )
+                raise InvalidArgumentError(msg)
         with self._lock:
             self._n_seen += seen
         self._add(counts)
@@ -339,6 +348,10 @@ class Monitor:
         try:
             others = {} if given is None else {one["label"]: one for one in given}
             bounds = {label: one["max_disagreement"] for label, one in others.items()}
+            found = {
+                label: (one["n_checked"], one["n_disagreements"])
+                for label, one in others.items()
+            }
         except (KeyError, TypeError) as error:
             msg = (
                 "The status of a monitor has label, max_disagreement, n_checked and "
@@ -353,10 +366,9 @@ class Monitor:
             )
             raise InvalidArgumentError(msg)
         counts = {}
-        for label, one in others.items():
-            checked = check_n_rows("n_checked", one["n_checked"], None)
-            wrong = check_n_rows("n_disagreements", one["n_disagreements"], checked)
-            counts[label] = checked, wrong
+        for label, (n_checked, n_wrong) in found.items():
+            checked = check_n_rows("n_checked", n_checked, None)
+            counts[label] = checked, check_n_rows("n_disagreements", n_wrong, checked)
         return counts
 
     def to_prometheus(self, prefix: str = "spinney") -> str:

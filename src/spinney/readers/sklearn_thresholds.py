@@ -212,7 +212,12 @@ def single_score(forest: Forest, name: str) -> Forest:
         If it has other classes, or several scores that are not averaged.
     """
     if forest.classes is None or len(forest.classes) != 2:
-        msg = f"{name} cannot be read: the model inside must have two classes."
+        has = "none" if forest.classes is None else len(forest.classes)
+        msg = (
+            f"{name} cannot be read: the model inside must have two classes, and it "
+            f"has {has}.\nHint: leave the threshold out. Of several classes the most "
+            "probable one is predicted."
+        )
         raise UnsupportedModelError(msg)
     if forest.n_outputs == 1:
         return forest

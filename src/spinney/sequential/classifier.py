@@ -29,7 +29,8 @@ from spinney.calibration.fitted_rule import FittedRule, evaluates_all
 from spinney.calibration.ladder import LEVELS_OF_VOTES, rungs
 from spinney.calibration.limits import Bounds, Limits, check_bounds
 from spinney.calibration.promise import Promise
-from spinney.errors import FormatError, InvalidArgumentError
+from spinney.errors import FormatError, InvalidArgumentError, UnsupportedModelError
+from spinney.forest import Forest
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_setting
 from spinney.readers import read_model
@@ -316,7 +317,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
                     "voting='hard' counts votes. Use voting='auto'."
                 )
                 raise InvalidArgumentError(msg)
-            model = read_model(model, decision_threshold=self.decision_threshold)
+            model = self._at_threshold(model)
         self._voters = voters_of(model)
         self.classes_ = self._voters.classes
         self.forest_ = None
@@ -324,6 +325,20 @@ class SequentialVotingClassifier(EarlyExitClassifier):
             return self._preprocessed(X)
         self.forest_ = self._voters.forest
         return self.forest_.engine.rows(self._preprocessed(X))
+
+    def _at_threshold(self, model: Any) -> Forest:
+        """Return the ensemble as a forest that decides at the threshold, or raise."""
+        try:
+            return read_model(model, decision_threshold=self.decision_threshold)
+        except UnsupportedModelError as error:
+            if not isinstance(voters_of(model), CalledVoters):
+                raise
+            msg = (
+                "decision_threshold is for trees whose probabilities are read from the "
+                f"model, and the members of this {type(model).__name__} are called one "
+                "by one. Leave decision_threshold out."
+            )
+            raise InvalidArgumentError(msg) from error
 
     def _check_objective(self) -> None:
         """Raise if the objective is not to be had for these voters."""
