@@ -98,7 +98,10 @@ def make_app(path):
     service = Service(path)
     registry = CollectorRegistry()
     latency = Histogram(
-        "spinney_latency_seconds", "Time to answer.", buckets=BUCKETS, registry=registry
+        "spinney_latency_seconds",
+        "Time of a request.",
+        buckets=BUCKETS,
+        registry=registry,
     )
     n_trees = service.model.classifier.forest_.n_trees
     evaluated = Histogram(

@@ -17,7 +17,7 @@ same service reads like this:
     @app.post("/predict")
     def predict(request: dict):
         try:
-            return model.answer(request)
+            return model.predict(request)
         except BadRequest as error:
             raise HTTPException(422, str(error))
 
@@ -54,8 +54,8 @@ class Model:
         self.predict_row = self.classifier.predictor()
         self.predict_row([None] * self.n_features)  # load kernels
 
-    def answer(self, request):
-        """Answer `{"features": ..., "count": false}`.
+    def predict(self, request):
+        """Predict the row of `{"features": ..., "count": false}`.
 
         The features are a list in the order of training, or an object by column name.
         Numbers are numbers, categories are strings, null is missing.
@@ -98,7 +98,7 @@ class Model:
         for value in row if isinstance(row, list) else row.values():
             is_known = value is None or isinstance(value, (int, float, str))
             if not is_known or isinstance(value, bool):
-                msg = f"A feature must be a number, a text or null, got {value!r}."
+                msg = f"A feature must be a number, a string or null, got {value!r}."
                 raise BadRequest(msg)
         return row
 
@@ -113,7 +113,7 @@ def make_app(path):
         status, answer = 404, {"error": "There is only POST /predict."}
         if (scope["method"], scope["path"]) == ("POST", "/predict"):
             try:
-                status, answer = 200, model.answer(await read_json(receive))
+                status, answer = 200, model.predict(await read_json(receive))
             except BadRequest as error:
                 status, answer = 422, {"error": str(error)}
         body = json.dumps(answer).encode()

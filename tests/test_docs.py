@@ -146,9 +146,9 @@ def test_documentation_builds_without_warnings(tmp_path):
     assert "Where to begin" in start
     assert 'id="spinney.CascadeClassifier.predict_counted"' in reference
     assert 'id="spinney.CascadeClassifier.get_params"' not in reference
-    gallery = (pages / "gallery" / "answer_by_deadline.html").read_text("utf-8")
+    gallery = (pages / "gallery" / "predict_by_deadline.html").read_text("utf-8")
     assert "backward squirrel order" in gallery
-    assert "sphx_glr_answer_by_deadline_001.png" in gallery
+    assert "sphx_glr_predict_by_deadline_001.png" in gallery
     # It is read without a network.
     assert not re.search(
         r'(?:src|href)="https?://[^"]*\.(?:js|css)"', start + reference

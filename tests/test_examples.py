@@ -128,7 +128,7 @@ def test_a_filter_rejects_most_and_ranks_the_rest_exactly(output_of):
 
 
 def test_answers_come_by_the_deadline_and_get_better(output_of):
-    said = output_of("answer_by_deadline.py")
+    said = output_of("predict_by_deadline.py")
     curve = [
         (int(k), float(ours), float(random))
         for k, ours, random in re.findall(

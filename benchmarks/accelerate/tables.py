@@ -324,7 +324,7 @@ def _details(case: dict[str, Any], batch: int) -> str:
     acceleration = case["fits"][0]["acceleration"]
     heads = ["trees evaluated", "disagreement", "µs in batches", "µs alone", ""]
     tried = [(trial["name"], _trial(trial)) for trial in acceleration["trials"]]
-    first = f"tried, on {acceleration['n_compared']:,} rows kept back"
+    first = f"tried, on {acceleration['n_compared']:,} held-out rows"
     return "\n\n".join([*parts, table(first, heads, tried), skipped(case)]).strip()
 
 

@@ -233,7 +233,7 @@ def render(found: list[dict[str, Any]]) -> str:
         parts.append(f"### {title.format(percent(cases[0]['bound'], 1))}")
         heads = []
         for name in STRENGTHS:
-            heads += [f"{name}: over the bound", "splits above", "answers changed"]
+            heads += [f"{name}: over the bound", "splits above", "predictions changed"]
             heads.append("trees")
         lines = [line for case in cases for line in _lines(case)]
         parts.append(table("data", heads, lines))

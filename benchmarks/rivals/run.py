@@ -40,6 +40,8 @@ CASES = (
     ("lightgbm", "covertype"),
 )
 TARGETS = (0.001, 0.005)
+# With costs of trees given, exit points are planned for these and not for time.
+FEWEST_TREES = "spinney, cascade, fewest trees"
 # Rows to fit to, to choose how bold a rule is, and to measure on.
 SHARES = (0.4, 0.3, 0.3)
 MOST_ROWS = 30_000
@@ -59,6 +61,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rivals.run")
     parser.add_argument("--cache", type=Path, default=Path("build/models"))
     parser.add_argument("--only", help="data sets, separated by commas")
+    parser.add_argument(
+        "--spinney", action="store_true", help="measure spinney's own rules only"
+    )
     parser.add_argument("--page", type=Path, default=HERE / "README.md")
     options = parser.parse_args(arguments)
     results = HERE / "results"
@@ -66,12 +71,13 @@ def main(arguments: list[str] | None = None) -> None:
     wanted = options.only.split(",") if options.only else None
     for kind, dataset in CASES:
         if wanted is None or dataset in wanted:
-            found = measure(kind, dataset, options.cache)
             path = results / f"{kind}_{dataset}.json"
+            earlier = json.loads(path.read_text("utf-8")) if options.spinney else None
+            found = measure(kind, dataset, options.cache, earlier=earlier)
             path.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
             print(path.name, flush=True)
     for dataset in costs.DATASETS:
-        if wanted is None or dataset in wanted:
+        if (wanted is None or dataset in wanted) and not options.spinney:
             path = results / f"costs_{dataset}.json"
             path.write_text(json.dumps(costs.measure(dataset), indent=1) + "\n")
             print(path.name, flush=True)
@@ -79,7 +85,11 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def measure(
-    kind: str, dataset: str, cache: Path, n_trees: int | None = None
+    kind: str,
+    dataset: str,
+    cache: Path,
+    n_trees: int | None = None,
+    earlier: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return what every rule does on one model, for each target.
 
@@ -93,6 +103,8 @@ def measure(
         Folder that keeps trained models.
     n_trees : int, optional
         Trees, if other than usual.
+    earlier : dict, optional
+        Results of an earlier run, of which those of the rivals stay as they are.
     """
     pool = pool_of(dataset, kind, cache, n_trees)
     order = np.random.default_rng(1).permutation(len(pool.X))[:MOST_ROWS]
@@ -105,9 +117,12 @@ def measure(
     assert np.mean(own != expected) < 0.001, "partial sums do not end at the model"
     entries = []
     for target in TARGETS:
-        for name, found in rivals(
-            kind, pool.model, (fit, choose, new), partials, target
-        ):
+        rows = (fit, choose, new)
+        if earlier is None:
+            measured = rivals(kind, pool.model, rows, partials, target)
+        else:
+            measured = _spinney(kind, pool.model, rows, target)
+        for name, found in measured:
             trees, differ, predict = found
             seconds = None if predict is None else beside(full.predict, predict, new)
             entries.append(
@@ -119,6 +134,12 @@ def measure(
                     "time_share": seconds,
                 }
             )
+        if earlier is not None:
+            entries += [
+                one
+                for one in earlier["entries"]
+                if one["target"] == target and not one["rival"].startswith("spinney")
+            ]
     return {
         "kind": kind,
         "dataset": dataset,
@@ -168,7 +189,15 @@ def _spinney(
     frozen = FrozenEstimator(model)
     settings = {"max_disagreement": target, "random_state": 0}
     ours: list[tuple[str, Any]] = [
-        ("spinney, cascade", spinney.CascadeClassifier(frozen, **settings))
+        ("spinney, cascade", spinney.CascadeClassifier(frozen, **settings)),
+        (
+            FEWEST_TREES,
+            spinney.CascadeClassifier(
+                frozen,
+                tree_costs=np.ones(spinney.read_model(model).n_trees),
+                **settings,
+            ),
+        ),
     ]
     if kind == "forest":
         votes = spinney.SequentialVotingClassifier(frozen, voting="soft", **settings)

@@ -290,7 +290,7 @@ def test_hostile_labels_do_nothing(browser, tmp_path):
     path = tmp_path / "page.html"
     make_report(quick, X_new, labels[y_new]).save(path)
     browser.open(path, width=360)
-    assert browser.run("document.title") == "Votes stopped early · spinney"
+    assert browser.run("document.title") == "Early exit by votes · spinney"
     assert browser.run("document.images.length") == 0
     assert "onerror" in browser.run("document.body.textContent")
     assert browser.run("document.documentElement.scrollWidth") <= 360

@@ -21,7 +21,7 @@ from spinney.cli.warm_up import warm_up
 
 app = typer.Typer(
     help=(
-        "Make trained tree ensembles cheaper to evaluate.\n\n"
+        "Make trained tree ensembles predict faster.\n\n"
         "Exit codes: 0 success, 1 a promise was not kept, 2 the command failed, most "
         "often because of its input, 130 it was interrupted."
     ),

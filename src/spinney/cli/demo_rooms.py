@@ -75,7 +75,7 @@ def rooms() -> dict[str, Callable[[], Shown]]:
     """Return what shows each way to evaluate less, by what it is doing."""
     made = _synthetic_rows()
     shows: dict[str, Callable[[], Shown]] = {
-        "Votes stopped early, on a random forest": lambda: votes(*made),
+        "Early exit by votes, on a random forest": lambda: votes(*made),
         "A cascade, on gradient boosting": lambda: cascade(*made),
         "An anytime forest, stopped after a quarter of its steps": anytime,
     }

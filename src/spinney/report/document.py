@@ -46,7 +46,7 @@ class Report(dict[str, Any]):
     >>> report["kind"], report["rows"]["n_rows"]
     ('sequential', 169)
     >>> print(report.to_markdown().splitlines()[0])
-    # Votes stopped early
+    # Early exit by votes
     """
 
     def __init__(self, facts: Mapping[str, Any]) -> None:

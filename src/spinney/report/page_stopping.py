@@ -21,8 +21,8 @@ from spinney.report.page_promise import section_of_promise
 from spinney.report.stopping import DROPPED
 
 TITLES = {
-    "sequential": "Votes stopped early",
-    "cascade": "Scores stopped early",
+    "sequential": "Early exit by votes",
+    "cascade": "Early exit by scores",
     "all trees": "All trees evaluated",
 }
 
@@ -98,7 +98,7 @@ def _tiles(report: Mapping[str, Any]) -> list[Tile]:
             tiles.append(
                 Tile(
                     f"{number(clock['single'])} µs",
-                    "for a row alone",
+                    "for a single row",
                     _beside_original(clock, "single", clock["n_single_rows"]),
                 )
             )
@@ -158,7 +158,7 @@ def _tiles_of_time(clock: Mapping[str, Any], word: str) -> list[Tile]:
     """Return how fast it is, beside the model's own library and all trees."""
     kinds = [("batch", f"in a batch of {clock['n_rows']:,}", "")]
     if clock["single"] is not None:
-        kinds.append(("single", "one row at a time", ", for a row alone"))
+        kinds.append(("single", "one row at a time", ", for a single row"))
     tiles = []
     for kind, how, short in kinds:
         own, full = clock[kind], clock[f"{kind}_full"]
@@ -250,7 +250,7 @@ def _levels(report: Mapping[str, Any]) -> Section:
         f"All bounds are measured on the {sweep['n_measured']:,} rows of this report. "
         "At its own bound the classifier itself is measured, with the numbers at the "
         "top of the page. For every other bound the same method is fitted to one half "
-        "of these rows, part of which is held out to establish the bound as `fit` "
+        "of these rows, part of which is held out to establish the bound as fit "
         "does, and measured on the other half; then the halves are exchanged."
     )
     figure = figure_of_sweep(report)
