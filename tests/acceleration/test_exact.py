@@ -17,7 +17,7 @@ from sklearn.ensemble import (
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -274,6 +274,17 @@ def test_a_pipeline_that_does_not_tell_its_columns_is_refused():
         spinney.accelerate(pipeline)
     whole = AllTreesClassifier(FrozenEstimator(pipeline)).fit(X)
     np.testing.assert_array_equal(whole.predict(X), pipeline.predict(X))
+
+
+@pytest.mark.parametrize("steps", [["passthrough"], [None, StandardScaler()]])
+def test_a_pipeline_may_begin_with_a_step_that_does_nothing(steps):
+    frame = pd.DataFrame(X, columns=[f"c{k}" for k in range(X.shape[1])])
+    steps = [(f"step{k}", step) for k, step in enumerate(steps)]
+    pipeline = Pipeline([*steps, ("forest", RandomForestClassifier(3))])
+    fast = spinney.accelerate(pipeline.fit(frame, TWO))
+    np.testing.assert_array_equal(fast.predict(frame), pipeline.predict(frame))
+    assert fast.n_features_in_ == X.shape[1]
+    assert list(fast.feature_names_in_) == list(frame.columns)
 
 
 @parametrize_with_checks(

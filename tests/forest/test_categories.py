@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from spinney import Forest, InvalidArgumentError, InvalidForestError
 from spinney.forest.categories import code_table, with_codes
+from spinney.runtime.row_predictors import one_row
 
 TEXTS = ("b", "a", "", "ü", "longer than the others")
 
@@ -82,7 +83,9 @@ def frames_of(columns):
         return
     frame = pl.DataFrame(objects, strict=False)
     yield "polars texts", frame
-    yield "polars categories", frame.with_columns(pl.col(texts).cast(pl.Categorical))
+    coded = frame.with_columns(pl.col(texts).cast(pl.Categorical))
+    yield "polars categories", coded
+    yield "polars categories as arrow", coded.to_arrow()  # numbered without a sign
     levels = {n: sorted({v for v in objects[n] if v is not None}) for n in texts}
     yield (
         "polars enum",
@@ -164,6 +167,30 @@ def test_numbers_in_arrays_are_codes():
     np.testing.assert_array_equal(forest.engine.rows(rows), rows)
     np.testing.assert_array_equal(forest.engine.rows(rows.tolist()), rows)
     np.testing.assert_array_equal(forest.engine.rows([[0.5, "a"]]), [[0.5, 1]])
+
+
+@pytest.mark.parametrize(
+    "categories", [(5, 3, 9), (1.5, -2.0, 0.0), (False, True), (2, 1, 0), (0, 1, 2)]
+)
+@pytest.mark.parametrize("rule", ["truncate", "exact"])
+def test_predictors_look_up_categories_that_are_numbers(categories, rule):
+    forest = forest_with([None, categories], rule)
+    frame = pd.DataFrame({"c0": 0.5, "c1": pd.Categorical(categories)})
+    for k, value in enumerate(categories):
+        expected = with_codes(frame, forest)[k].tolist()
+        row = {"c0": 0.5, "c1": value}
+        for one in (row, list(row.values()), (0.5, np.array(categories)[k])):
+            assert one_row(one, forest).tolist() == [expected]
+        # An array holds codes.
+        assert one_row(np.array([0.5, 1.0]), forest).tolist() == [[0.5, 1.0]]
+    for missing in (None, np.nan):
+        found = forest.engine.rows(one_row([0.5, missing], forest))
+        assert np.isnan(found[0, 1])
+    if rule == "truncate" and categories not in [(0, 1, 2), (False, True)]:
+        assert np.isnan(one_row([0.5, 7], forest)[0, 1])
+        strict = forest.replace(unseen_category="error")
+        with pytest.raises(InvalidArgumentError, match="category 7"):
+            one_row([0.5, 7], strict)
 
 
 def test_no_rows_have_no_codes():

@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 
 import datasets
 import reference
-from spinney import UnsupportedModelError, read_model
+from spinney import InvalidArgumentError, UnsupportedModelError, read_model
 from spinney.forest import ZERO_BAND
 from spinney.readers.lightgbm import read_lightgbm, read_lightgbm_text
 from strategies import random_rows
@@ -468,6 +468,16 @@ def frame_with_category_column(categories):
         np.where(np.isnan(codes), -1, codes).astype(int), categories
     )
     return frame, y
+
+
+def test_a_category_column_that_was_not_declared_is_refused_with_what_to_do():
+    frame, y = frame_with_category_column(list("abcde"))
+    frame = frame[["kind", "number"]]
+    frame["number"] = frame["number"].gt(0).astype(int)
+    booster = train(frame, y, 2, objective="binary", categorical_feature=["number"])
+    forest = read_lightgbm(booster)
+    with pytest.raises(InvalidArgumentError, match="categorical_feature='auto'"):
+        forest.predict(frame)
 
 
 def test_category_columns_whose_values_are_their_codes_are_read():

@@ -92,6 +92,14 @@ def histogram_categories():
         yield model.fit(frame.astype({"b": pd.CategoricalDtype(values)}), TWO)
 
 
+def null_categories():
+    polars = pytest.importorskip("polars")
+    for kind in (polars.Categorical, polars.Enum(["y", "x"])):
+        values = polars.Series(["x", "y", None] * 50, dtype=kind)
+        frame = polars.DataFrame({"a": X[:, 0], "b": values})
+        yield HistGradientBoostingClassifier(max_iter=2).fit(frame, TWO)
+
+
 def linear_trees():
     lightgbm = pytest.importorskip("lightgbm")
     yield lightgbm.LGBMClassifier(
@@ -223,6 +231,7 @@ MAKERS = {
     "histogram boosting with negative or fractional numbers as categories": (
         histogram_categories
     ),
+    "histogram boosting on category columns with nulls of Polars": null_categories,
     "LightGBM's linear trees": linear_trees,
     "LightGBM's `cross_entropy_lambda` and `reg_sqrt`, and an `LGBMClassifier` with a "
     "custom objective": objectives_of_lightgbm,

@@ -19,7 +19,7 @@ from sklearn.model_selection import (
     TunedThresholdClassifierCV,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import spinney
 from spinney import InvalidForestError, UnsupportedModelError, read_model
@@ -29,6 +29,7 @@ VERSION = tuple(map(int, sklearn.__version__.split(".")[:2]))
 METHODS = ["sigmoid", "isotonic"] + ["temperature"] * (VERSION >= (1, 8))
 X, CODES = make_classification(6000, 12, flip_y=0.1, random_state=0)
 Y = np.array(["no", "yes"])[CODES]
+SMALL = RandomForestClassifier(5, max_depth=3, random_state=0)
 TRAINING, CALIBRATION, NEW = slice(0, 1500), slice(1500, 3000), slice(3000, 6000)
 
 
@@ -140,6 +141,56 @@ def test_calibration_behind_a_pipeline_and_around_one():
     around.fit(X[CALIBRATION], Y[CALIBRATION])
     with pytest.raises(UnsupportedModelError, match="other steps first"):
         read_model(around)
+
+
+def test_early_exit_goes_through_the_steps_of_the_model_inside(tmp_path):
+    forest = RandomForestClassifier(10, max_depth=4, random_state=0)
+    pipeline = make_pipeline(StandardScaler(), forest)
+    inside = make_pipeline(StandardScaler(), forest)
+    inside.fit(X[TRAINING], CODES[TRAINING])
+    calibrated = CalibratedClassifierCV(FrozenEstimator(inside), method="isotonic")
+    for model in (
+        calibrated,
+        CalibratedClassifierCV(pipeline, ensemble=False, cv=2),
+        FixedThresholdClassifier(pipeline, threshold=0.3),
+        FixedThresholdClassifier(FrozenEstimator(inside), threshold=0.3),
+        TunedThresholdClassifierCV(pipeline, cv=2),
+        FixedThresholdClassifier(calibrated, threshold=0.4),
+        make_pipeline(
+            StandardScaler(), FixedThresholdClassifier(pipeline, threshold=0.3)
+        ),
+    ):
+        model.fit(X[CALIBRATION], CODES[CALIBRATION])
+        whole = spinney.accelerate(model)
+        np.testing.assert_array_equal(whole.predict(X), model.predict(X))
+        # A moved threshold keeps one score: the other probability is one minus it.
+        np.testing.assert_allclose(
+            whole.predict_proba(X), model.predict_proba(X), rtol=1e-14, atol=1e-15
+        )
+        assert whole.predictor()(X[0]) == model.predict(X[:1])[0]
+        quick = spinney.CascadeClassifier(
+            FrozenEstimator(model), max_disagreement=0, order="natural"
+        ).fit(X[CALIBRATION])
+        labels, n_evaluated = quick.predict_counted(X[NEW])
+        np.testing.assert_array_equal(labels, model.predict(X[NEW]))
+        assert n_evaluated.mean() < 10
+        spinney.save(quick, tmp_path / "quick.spinney")
+        loaded = spinney.load(tmp_path / "quick.spinney")
+        np.testing.assert_array_equal(loaded.predict(X[NEW]), labels)
+
+
+def test_steps_are_known_before_a_model_around_them_is_trained():
+    rows = np.where(X > 0, "high", "low")
+    pipeline = make_pipeline(OneHotEncoder(handle_unknown="ignore"), SMALL)
+    for model in (
+        FixedThresholdClassifier(pipeline, threshold=0.45),
+        CalibratedClassifierCV(pipeline, ensemble=False, cv=2),
+    ):
+        quick = spinney.CascadeClassifier(model, max_disagreement=0, order="natural")
+        quick.fit(rows[:900], CODES[:900])
+        np.testing.assert_array_equal(
+            quick.predict(rows[900:1200]), quick.estimator_.predict(rows[900:1200])
+        )
 
 
 def test_what_is_no_threshold_is_refused():

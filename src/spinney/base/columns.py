@@ -10,6 +10,7 @@ from spinney.errors import UnsupportedModelError
 from spinney.forest import Forest
 from spinney.forest.derived import Derived
 from spinney.readers.dispatch import library_of
+from spinney.readers.wrapped import first_step
 
 
 def set_columns_of_model(estimator: Any, model: Any, whole: Any) -> None:
@@ -39,6 +40,12 @@ def set_columns_of_model(estimator: Any, model: Any, whole: Any) -> None:
         estimator.n_features_in_ = whole.n_features
         return
     n_columns = getattr(model, "n_features_in_", None)
+    if n_columns is None:  # a pipeline that begins with "passthrough", say
+        first = first_step(model)
+        n_columns = getattr(first, "n_features_in_", None)
+        names = getattr(first, "feature_names_in_", None)
+    else:
+        names = getattr(model, "feature_names_in_", None)
     if n_columns is None:
         msg = (
             f"The {type(model).__name__} does not say how many columns it expects: its "
@@ -47,6 +54,5 @@ def set_columns_of_model(estimator: Any, model: Any, whole: Any) -> None:
         )
         raise UnsupportedModelError(msg)
     estimator.n_features_in_ = int(n_columns)
-    names = getattr(model, "feature_names_in_", None)
     if names is not None:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)

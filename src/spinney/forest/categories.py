@@ -12,6 +12,7 @@ an error. A missing value is NaN to all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,10 +111,21 @@ def with_codes(X: Any, forest: Forest) -> Any:
     for column, categories in enumerate(forest.categories):
         name = names[column]
         if categories is None:
-            rows[:, column] = frame.numbers(column, name)
+            rows[:, column] = frame.numbers(column, name, _undeclared(forest))
         else:
             rows[:, column] = _codes_of_column(frame, column, name, categories, forest)
     return rows
+
+
+def _undeclared(forest: Forest) -> str:
+    """Return what may be wrong where a category column has no categories."""
+    if not (forest.source or "").startswith("LightGBM"):
+        return ""
+    return (
+        " LightGBM does not keep which columns its categories belong to if it is told "
+        "of some of the category columns only: train with categorical_feature='auto', "
+        "or name all of them; or pass rows as an array of codes."
+    )
 
 
 def code_table(
@@ -180,6 +192,45 @@ def _unseen(value: Any, name: Any, forest: Forest) -> InvalidArgumentError:
         "these rows out, or pass a missing value there."
     )
     return InvalidArgumentError(msg)
+
+
+def with_codes_of_numbers(row: Sequence[Any], forest: Forest) -> list[Any]:
+    """Return the values of one row with codes in place of categories that are numbers.
+
+    Texts are left for `with_codes`, which knows them from codes by their type. Numbers
+    it takes for codes, as they are in an array.
+
+    Parameters
+    ----------
+    row : sequence
+        The values of one row, not an array.
+    forest : Forest
+        With `categories`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a value is unknown to a model that has no answer to such.
+    """
+    assert forest.categories is not None
+    values = list(row)
+    if len(values) != forest.n_features:
+        return values  # whoever checks the length says what is wrong
+    for column, categories in enumerate(forest.categories):
+        value = values[column]
+        if (
+            not categories
+            or _are_texts(categories)
+            or are_own_codes(categories, forest.category_rule)
+            or not isinstance(value, (Real, np.bool_))
+            or value != value
+        ):
+            continue
+        code = code_table([value], categories, forest)[0]
+        if np.isnan(code) and forest.unseen_category == "error":
+            raise _unseen(value, column, forest)
+        values[column] = float(code)
+    return values
 
 
 def _with_codes_of_objects(X: Any, forest: Forest) -> Any:

@@ -130,15 +130,25 @@ class Frame(ABC):
             raise TypeError(msg)
         return series.to_numpy()
 
-    def numbers(self, column: int, name: str) -> NDArray[np.float64]:
-        """Return a column of numbers, missing ones as NaN, or raise."""
+    def numbers(self, column: int, name: str, hint: str = "") -> NDArray[np.float64]:
+        """Return a column of numbers, missing ones as NaN, or raise.
+
+        Parameters
+        ----------
+        column : int
+            Which column.
+        name : str
+            What an error calls it.
+        hint : str, default=""
+            The end of the error where it holds categories.
+        """
         values, index = self.levels(column)
         if values is not None and not values:
             return np.full(len(index), np.nan)
         if values is not None:
             msg = (
                 f"Column {name!r} must hold numbers, got {self.kind(column)}: the "
-                "model has no categories for it. Pass what it was trained on."
+                f"model has no categories for it. Pass what it was trained on.{hint}"
             )
             raise InvalidArgumentError(msg)
         try:
@@ -346,8 +356,13 @@ class _ArrowFrame(Frame):
         for chunk in self.native.column(column).chunks:
             coded = chunk if is_coded else chunk.dictionary_encode()
             values = coded.dictionary.to_pylist()
-            table = [number.setdefault(value, len(number)) for value in values]
-            index = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            table = [
+                -1 if value is None else number.setdefault(value, len(number))
+                for value in values
+            ]
+            # Polars numbers categories without a sign, where -1 does not fit.
+            signed = coded.indices.cast("int64").fill_null(-1)
+            index = signed.to_numpy(zero_copy_only=False)
             parts.append(np.array([*table, -1], dtype=np.intp)[index])
         return list(number), np.concatenate(parts)
 

@@ -188,16 +188,30 @@ def _columns_and_categories(
     for place, (column, given) in enumerate(
         zip(categorical.tolist(), encoder.categories_, strict=True)
     ):
-        # Missing is always last and never a code.
-        values = [value for value in given if value is not None and value == value]
+        called = repr(names[column]) if names else str(column)
+        if any(value is None for value in given):
+            raise _null_category(called, type(model).__name__)
+        # NaN is always last and never a code.
+        values = [value for value in given if value == value]
         if values and all(isinstance(value, str) for value in values):
             categories[place] = np.arange(len(values))
             known[column] = [str(value) for value in values]
             continue
-        called = repr(names[column]) if names else str(column)
         numbers = _category_numbers(values, called, type(model).__name__)
         categories[place], known[column] = numbers, numbers.tolist()
     return columns, categories, known
+
+
+def _null_category(column: str, model_name: str) -> UnsupportedModelError:
+    msg = (
+        f"{model_name} cannot be read: column {column} has the category None. "
+        "scikit-learn takes a null of Polars, or None among Python objects, for a "
+        "category of its own, and only NaN for a missing value.\n"
+        'Hint: fill nulls before training, `column.cast(pl.String).fill_null("missing")'
+        ".cast(pl.Categorical)`, or train on a data frame of pandas, where they are "
+        "missing values."
+    )
+    return UnsupportedModelError(msg)
 
 
 def _category_numbers(

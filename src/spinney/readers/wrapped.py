@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -25,7 +26,8 @@ def parted(model: Any) -> Parted:
     model : estimator
         A `FrozenEstimator`, a `Pipeline` and a parameter search (its best estimator,
         or what it is to search with, if it has not yet) are looked through, one inside
-        the other, too. Everything else is a model without steps.
+        the other, too. So is what moves the threshold of a single model of two classes,
+        which then stands around the ensemble. Everything else is a model without steps.
 
     Returns
     -------
@@ -45,7 +47,41 @@ def parted(model: Any) -> Parted:
                 steps.append(model[:-1])
             model = model.steps[-1][1]
         else:
-            return Parted(tuple(steps), model)
+            found = _parted_inside(model, names)
+            return Parted((*steps, *found.steps), found.ensemble)
+
+
+def _parted_inside(model: Any, names: frozenset[str]) -> Parted:
+    """Return the steps before the one model inside another, put in front of both."""
+    if "BaseThresholdClassifier" in names:
+        place = "estimator_" if hasattr(model, "estimator_") else "estimator"
+        steps, ensemble = parted(getattr(model, place))
+    elif "CalibratedClassifierCV" in names:
+        folds = getattr(model, "calibrated_classifiers_", None)
+        if folds is not None and (len(folds) > 1 or len(model.classes_) != 2):
+            return Parted((), model)
+        place = "estimator" if folds is None else "calibrated_classifiers_"
+        steps, ensemble = parted(
+            model.estimator if folds is None else folds[0].estimator
+        )
+        if folds is not None:
+            fold = copy.copy(folds[0])
+            fold.estimator = ensemble
+            ensemble = [fold]
+    else:
+        return Parted((), model)
+    if not steps:
+        return Parted((), model)
+    around = copy.copy(model)
+    setattr(around, place, ensemble)
+    return Parted(steps, around)
+
+
+def first_step(model: Any) -> Any:
+    """Return what rows meet first: a step that does something, or the model itself."""
+    steps, ensemble = parted(model)
+    found = [step for part in steps for _, step in part.steps if not _is_nothing(step)]
+    return found[0] if found else ensemble
 
 
 def through_steps(X: Any, steps: Sequence[Any]) -> Any:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.forest.categories import with_codes_of_numbers
 from spinney.forest.frames import frame_of
 from spinney.forest.links import logistic_pair
 from spinney.runtime.choice import LOAD_SECONDS, Kernels, either, plain_serves
@@ -361,6 +362,8 @@ def one_row(row: Any, forest: Forest) -> Any:
         If it is no single row of this length.
     """
     row = _by_name(row, forest.feature_names, forest.n_features)
+    if forest.categories is not None and isinstance(row, (list, tuple)):
+        row = with_codes_of_numbers(row, forest)
     return _as_table(row, forest.n_features)
 
 
