@@ -97,6 +97,37 @@ def test_no_other_exit_points_cost_less(seed, depth, is_random):
     assert cost_of(forest, cost, n_columns, checks, left) == pytest.approx(best)
 
 
+def test_slack_is_spent_on_fewer_trees_and_never_exceeded():
+    def n_trees(checks):
+        ends = [0, *checks, forest.n_trees]
+        return sum(
+            (left[start] if start else 1.0) * (end - start)
+            for start, end in pairwise(ends)
+        )
+
+    gained = 0
+    for seed in range(8):
+        forest = strategies.random_forest(
+            seed, n_trees=60, depth=4, n_features=4, n_outputs=3
+        )
+        rng = np.random.default_rng(seed)
+        left = np.sort(rng.random(60) ** 2)[::-1]
+        steps, order = np.arange(1, 60), rng.permutation(60)
+        cost = costs_of_first_trees(forest.take(order))
+        columns = columns_of_first(forest.take(order))
+        plans = [
+            plan_exit_points(forest, steps, left[1:], order, slack)
+            for slack in (0.0, 0.05, 0.2)
+        ]
+        times = [cost_of(forest, cost, columns, plan, left) for plan in plans]
+        assert times[1] <= 1.05 * times[0] * (1 + 1e-12)
+        assert times[2] <= 1.2 * times[0] * (1 + 1e-12)
+        trees = [n_trees(plan) for plan in plans]
+        assert trees[0] >= trees[1] >= trees[2]
+        gained += trees[2] < trees[0]
+    assert gained >= 4
+
+
 def test_nothing_is_checked_where_no_row_leaves():
     forest = strategies.random_forest(0, n_trees=20, depth=5)
     assert len(plan_exit_points(forest, np.arange(1, 20), np.ones(19))) == 0

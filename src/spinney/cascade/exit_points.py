@@ -59,6 +59,7 @@ def paying_exit_points(
     points: Points,
     undecided: NDArray[np.float64],
     order: NDArray[np.int64] | None,
+    slack: float = 0.0,
 ) -> Points:
     """Return those of the exit points that pay.
 
@@ -73,8 +74,10 @@ def paying_exit_points(
     order : ndarray of shape (n_trees,) or None
         Trees in the order in which they are evaluated; None if it is drawn at random,
         and which trees come first counts for nothing.
+    slack : float, default=0.0
+        By what part a batch may take longer where fewer trees are evaluated for it.
     """
-    planned = plan_exit_points(forest, points, undecided, order)
+    planned = plan_exit_points(forest, points, undecided, order, slack)
     if len(planned) == 0 and len(points):
         # All trees at once are as quick. Evaluating fewer is still what one is here
         # for: one exit point, where it spares most trees.

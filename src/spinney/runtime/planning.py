@@ -37,12 +37,17 @@ COST_BATCH, COST_ROW, COST_COLUMN, COST_CLASS = 10_000.0, 10.0, 0.6, 3.0
 # stage of fewer costs as if it had some more.
 BATCH_ROWS, MORE_ROWS = 10_000, 128
 
+# Where a batch may take longer, exit points are planned as if a stage cost less beside
+# its trees: by these weights, as long as the time allows it.
+WEIGHTS = (0.8, 0.65, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.07, 0.05)
+
 
 def plan_exit_points(
     forest: Forest,
     steps: ArrayLike,
     undecided: ArrayLike,
     order: NDArray[np.int64] | None = None,
+    slack: float = 0.0,
 ) -> NDArray[np.int64]:
     """Return the exit points that make a batch take the least time.
 
@@ -56,6 +61,8 @@ def plan_exit_points(
         Share of the rows that are still undecided after each.
     order : ndarray of shape (n_trees,), optional
         Order in which the trees are evaluated; None if it is drawn at random.
+    slack : float, default=0.0
+        By what part a batch may take longer where fewer trees are evaluated for it.
 
     Returns
     -------
@@ -64,29 +71,54 @@ def plan_exit_points(
     """
     steps = np.concatenate([[0], np.asarray(steps, dtype=np.int64), [forest.n_trees]])
     left = np.concatenate([[1.0], np.asarray(undecided, dtype=np.float64), [0.0]])
-    cost = _costs_of_stages(forest, order)
+    trees, beside = _costs_of_stages(forest, order)
     n_rows = BATCH_ROWS * left + MORE_ROWS
-    # The cheapest way from no tree to all of them, where a stage costs its time for
-    # the rows that are left when it begins.
+
+    def time_of(plan: list[int]) -> float:
+        n_trees = np.diff(steps[plan])
+        stages = n_rows[plan[:-1]] * (trees[n_trees] + beside[n_trees])
+        return float(stages.sum()) + COST_BATCH * len(stages)
+
+    chosen = _cheapest_way(steps, n_rows, trees, beside, 1.0)
+    longest = (1.0 + slack) * time_of(chosen)
+    for weight in WEIGHTS if slack > 0.0 else ():
+        tried = _cheapest_way(steps, n_rows, trees, beside, weight)
+        if time_of(tried) > longest:
+            break
+        chosen = tried
+    return steps[chosen[1:-1]]
+
+
+def _cheapest_way(
+    steps: NDArray[np.int64],
+    n_rows: NDArray[np.float64],
+    trees: NDArray[np.float64],
+    beside: NDArray[np.float64],
+    weight: float,
+) -> list[int]:
+    """Return the cheapest way from no tree to all of them, as indices of steps.
+
+    A stage costs its time for the rows that are left when it begins; what it takes
+    beside its trees counts by the weight.
+    """
     best = np.zeros(len(steps))
     came_from = np.zeros(len(steps), dtype=np.int64)
     for end in range(1, len(steps)):
         n_trees = steps[end] - steps[:end]
-        ways = best[:end] + COST_BATCH + n_rows[:end] * cost[n_trees]
+        per_row = trees[n_trees] + weight * beside[n_trees]
+        ways = best[:end] + weight * COST_BATCH + n_rows[:end] * per_row
         came_from[end] = int(ways.argmin())
         best[end] = ways[came_from[end]]
-    exit_points = []
-    at = int(came_from[-1])
-    while at > 0:
-        exit_points.append(int(steps[at]))
-        at = int(came_from[at])
-    return np.array(exit_points[::-1], dtype=np.int64)
+    way = [len(steps) - 1]
+    while way[-1] > 0:
+        way.append(int(came_from[way[-1]]))
+    return way[::-1]
 
 
 def _costs_of_stages(
     forest: Forest, order: NDArray[np.int64] | None
-) -> NDArray[np.float64]:
-    """Return what a stage of 0, 1, ..., all trees costs for a row.
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what 0, 1, ..., all trees cost for a row, and a stage of them beside.
 
     Any stage of so many trees is taken to cost what the first so many do, or, without
     an order, so many on average.
@@ -100,7 +132,7 @@ def _costs_of_stages(
         n_columns = _columns_of_first_trees(forest)
     n_sums = len(forest.classes_) if forest.classes_ is not None else 1
     per_row = COST_ROW + (COST_CLASS * n_sums if n_sums > 2 else 0.0)
-    return costs + per_row + COST_COLUMN * n_columns
+    return costs, per_row + COST_COLUMN * n_columns
 
 
 def _mean_columns_of_trees(forest: Forest) -> NDArray[np.float64]:
