@@ -443,7 +443,7 @@ def test_one_tree_or_one_row_or_one_class():
     quick = fitted(one_class, X)
     np.testing.assert_array_equal(quick.predict(X), np.zeros(200))
     model = RandomForestClassifier(5, random_state=0).fit(X, y)
-    with pytest.warns(SpinneyWarning, match="on all 1 rows"):
+    with pytest.warns(SpinneyWarning, match="for all 1 rows"):
         quick = fitted(model, X[:1])
     np.testing.assert_array_equal(quick.predict(X), model.predict(X))
 

@@ -270,7 +270,7 @@ def test_a_report_needs_rows(work, tmp_path):
     page = tmp_path / "page.html"
     done = run("accelerate", work / "model.txt", "-o", out, "--report", page)
     assert done.exit_code != 0
-    assert "report is about rows" in done.stderr
+    assert "--report needs rows" in done.stderr
     assert not out.exists()
 
 

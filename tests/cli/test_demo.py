@@ -70,10 +70,10 @@ def test_json_is_one_document_and_quiet_prints_nothing(demo):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"n_different": 3}, "3 answers differ from scikit-learn's"),
+        ({"n_different": 3}, "3 predictions differ from scikit-learn's"),
         (
             {"disagreement": 0.004},
-            "0.40% of the answers differ, and 0.20% were allowed",
+            "0.40% of the predictions differ, but 0.20% were allowed",
         ),
     ],
 )

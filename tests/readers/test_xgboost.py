@@ -990,7 +990,7 @@ def test_what_is_wrong_with_a_document_is_said():
     assert "finite" in broken(
         lambda d, t: t.update(split_conditions=[math.inf] * len(t["split_conditions"]))
     )
-    assert "no iteration 99" in broken(
+    assert "the best iteration is given as 99" in broken(
         lambda d, t: d["learner"]["attributes"].update(best_iteration="99")
     )
     assert "categories are missing" in broken(

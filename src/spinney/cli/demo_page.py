@@ -98,7 +98,7 @@ def _overview(shown: Sequence[Shown]) -> Section:
         "With all trees, spinney makes the same prediction as scikit-learn for every "
         "one of these rows."
         if same
-        else "With all trees, some answers differ from those of scikit-learn; this "
+        else "With all trees, some predictions differ from those of scikit-learn; this "
         "is a bug."
     )
     return Section("overview", "All in one table", [words], [], Table(columns, rows))
