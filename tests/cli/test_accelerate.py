@@ -332,3 +332,6 @@ def test_a_loss_of_accuracy_takes_labels(work, tmp_path):
     done = run(*given, *out)
     assert done.exit_code == 2
     assert "pass --target" in " ".join(done.stderr.split())
+    done = run(*given, *out, "--target", "nothing")
+    assert done.exit_code == 2
+    assert "--target nothing names no column" in " ".join(done.stderr.split())

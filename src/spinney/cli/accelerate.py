@@ -166,7 +166,7 @@ def accelerate(
             settings["max_disagreement"] = bounds_of(max_disagreement, trained)
         if max_accuracy_loss is not None:
             settings["max_accuracy_loss"] = max_accuracy_loss
-            settings["y"] = _needed_labels(part.labels)
+            settings["y"] = _needed_labels(part.labels, target)
 
         import spinney
 
@@ -313,8 +313,14 @@ def _classes_of(model: Any) -> Any:
     return () if classes is None else classes
 
 
-def _needed_labels(labels: NDArray[Any] | None) -> NDArray[Any]:
+def _needed_labels(labels: NDArray[Any] | None, target: str | None) -> NDArray[Any]:
     """Return the labels of all rows, or say what is missing."""
+    if labels is None and target is not None:
+        msg = (
+            f"--target {target} names no column of the table, and --max-accuracy-loss "
+            "needs the column with the true labels."
+        )
+        raise InvalidArgumentError(msg)
     if labels is None:
         msg = (
             "--max-accuracy-loss bounds errors against the true labels: pass --target, "
