@@ -95,7 +95,9 @@ def test_rounds_keep_rows_together(monkeypatch):
     monkeypatch.setattr(deadline, "perf_counter", clock)
     monkeypatch.setattr(deadline, "TRIAL_SHARE", 0.0)  # the forest does not help
     monkeypatch.setattr(engine_module, "BLOCK_ROWS", 128)
-    winner, n_steps = DeadlineRunner(engine).winners_within(rows, 0.1, None)
+    runner = DeadlineRunner(engine)
+    runner.rates, clock.now = Rates(), 0.0  # nothing has been rehearsed
+    winner, n_steps = runner.winners_within(rows, 0.1, None)
     assert clock.now < 0.101
     # There would be time for about 100 of the 160 steps at one go.
     assert 25 <= n_steps.min() <= n_steps.max() <= 4 * n_steps.min()
@@ -173,11 +175,11 @@ def test_nearly_enough_time_is_enough_for_nearly_all_steps(
     slow.step = step
     runner = DeadlineRunner(slow.engine)
     seconds = time_allowed * slow.plain_seconds(len(slow.rows))
-    for _ in range(3):
+    for _ in range(3):  # the first call, too
         share, taken = slow.within(runner, seconds)
         assert taken <= seconds
         assert share.min() > 0.0
-    assert share.mean() >= least_share
+        assert share.mean() >= least_share
 
 
 @on_known_costs
@@ -198,7 +200,7 @@ def test_a_forest_that_was_slow_once_is_tried_again(monkeypatch):
     slow = SlowEngine(monkeypatch)
     slow.step = 2e-8
     runner = DeadlineRunner(slow.engine)
-    runner.remember(Rates(plain=4 * slow.plain))
+    runner.rates = Rates(plain=4 * slow.plain)
     seconds = 1.5 * slow.plain_seconds(len(slow.rows))
     share, _ = slow.within(runner, seconds)
     assert share.mean() < 0.5
@@ -213,7 +215,7 @@ def test_a_step_is_not_started_if_it_would_end_late(monkeypatch):
     runner = DeadlineRunner(StepEngine(forest, random_order(forest)))
     rows = forest.engine.rows(random_rows(forest, 300))
     # A second for a row and a step, or a row.
-    runner.remember(Rates(step=1.0, plain=1.0))
+    runner.rates = Rates(step=1.0, plain=1.0)
     monkeypatch.setattr(deadline, "perf_counter", Clock(1e-3))
     _, n_steps = runner.winners_within(rows, 1.0, None)
     assert not n_steps.any()
@@ -233,9 +235,9 @@ def test_what_was_slow_once_is_not_taken_for_granted():
 def test_a_pickle_does_not_know_how_long_things_take_here():
     forest = random_forest(9, n_trees=2, depth=2, task="vote")
     runner = DeadlineRunner(StepEngine(forest, random_order(forest)))
-    runner.remember(Rates(1.0, 1.0, 1.0))
+    runner.rates = Rates(1.0, 1.0, 1.0, 1.0)
     again = pickle.loads(pickle.dumps(runner))
-    assert again.rates == Rates()
+    assert 0.0 < min(again.rates) <= max(again.rates) < 1.0  # rehearsed anew
     assert (again.engine.order == runner.engine.order).all()
 
 

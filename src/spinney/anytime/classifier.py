@@ -167,14 +167,15 @@ class AnytimeForestClassifier(EnsembleClassifier):
             on_progress=lambda done, total: show(done / total),
         )
         show(1.0)
-        self._take_order(order)
+        self._take_order(order, rows)
         return self
 
-    def _take_order(self, order: ArrayLike) -> None:
+    def _take_order(self, order: ArrayLike, rows: Any = None) -> None:
         """Prepare to step through `forest_` in this order, after checking it."""
         self.order_ = check_order(order, self.forest_.depths)
         self._engine = StepEngine.warmed_up(self.forest_, self.order_)
-        self._deadline_runner = DeadlineRunner(self._engine)
+        seen = rows if isinstance(rows, np.ndarray) else None
+        self._deadline_runner = DeadlineRunner(self._engine, seen)
 
     def predict(self, X: Any, max_steps: int | None = None) -> NDArray[Any]:
         """Predict class labels after a number of steps.
@@ -247,8 +248,8 @@ class AnytimeForestClassifier(EnsembleClassifier):
         -----
         Checking `X` is part of the time and cannot be cut short. The clock is read
         every few steps, and a step is not started if it would hardly end in time.
-        The first calls take fewer steps than later ones, far fewer where `seconds` is
-        close to the time of `predict`: speeds are measured then, and remembered.
+        How long things take is found out by `fit`, or when a fitted classifier is
+        loaded, and corrected by every batch of 256 rows and more.
         """
         begin = perf_counter()
         if isinstance(seconds, bool) or not isinstance(seconds, Real):

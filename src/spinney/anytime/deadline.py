@@ -38,9 +38,11 @@ FETCHING, LEVEL = 6.0, 0.6
 # with it only as long as it fits this many times.
 AMPLE, STILL_AMPLE = 1.5, 1.1
 
-# Share of the time to try out the forest's own evaluation, and how often it is
-# rehearsed before.
-TRIAL_SHARE, REHEARSALS = 0.3, 3
+# Share of the time to try out the forest's own evaluation, if it is not known.
+TRIAL_SHARE = 0.3
+
+# Everything is rehearsed so often, on so many rows; on fewer of many columns.
+REHEARSALS, REHEARSED_ROWS, MANY_COLUMNS = 3, 4 * BLOCK_UNIT, 1024
 
 # If the forest's own evaluation was too slow to be used, it may have been the machine:
 # the next time it is expected to take so many times as long.
@@ -70,19 +72,25 @@ class Rates(NamedTuple):
 class DeadlineRunner:
     """Runs rows through a forest until a deadline.
 
-    It keeps in mind how long things take, from one call to the next.
+    It rehearses before the first call, and keeps in mind how long things take, from one
+    call to the next.
 
     Parameters
     ----------
     engine : StepEngine
         The forest and its order.
+    rows : ndarray of shape (n_rows, n_features), optional
+        Rows to rehearse on; rows of random thresholds, which take longer, if there are
+        none or too few.
     """
 
-    def __init__(self, engine: StepEngine) -> None:
+    def __init__(
+        self, engine: StepEngine, rows: NDArray[np.floating] | None = None
+    ) -> None:
         self.engine = engine
-        self.rates = Rates()
         # Before the first call: then, somebody is waiting for a result.
-        self.rehearsed = rehearse(engine)
+        self.rates = rehearse(engine, rows)
+        self.rehearsed = self.rates.plain or np.inf
 
     # How long things take here need not be true elsewhere.
     def __reduce__(self) -> tuple[Any, ...]:
@@ -156,7 +164,7 @@ class _Run:
     rates : Rates
         How long things take, as far as known.
     rehearsed : float
-        What `rehearse` returned.
+        What the forest's own evaluation took at the rehearsal; infinity if unknown.
     rows : ndarray of shape (n_rows, n_features)
         Rows.
     deadline : float
@@ -273,8 +281,9 @@ class _Run:
         of_others = self.start_rate + self.answer_rate
         of_others += self.step_rate * self.units(STEPS_OF_OTHERS)
         of_others *= AMPLE
-        if rate <= of_others:
-            return 0
+        if rate <= of_others:  # then nothing better can be done with the time
+            n_fitting = int(max(0.0, remaining / rate - PLAIN_CALL))
+            return min(n_fitting, n_rows) // BLOCK_UNIT * BLOCK_UNIT
         spare = remaining - rate * PLAIN_CALL - of_others * n_rows
         n_fitting = int(max(0.0, spare) / (rate - of_others))
         return min(n_fitting, n_rows) // BLOCK_UNIT * BLOCK_UNIT
@@ -372,22 +381,30 @@ class _Run:
             self.plain_rate = seconds / plain_units(last - first)
 
 
-def rehearse(engine: StepEngine) -> float:
-    """Return how long the forest's own evaluation takes, for a unit of it.
+def rehearse(engine: StepEngine, rows: NDArray[np.floating] | None = None) -> Rates:
+    """Return how long things take, found out on some rows.
 
-    All rows are alike here, so that it may take longer with others. Infinity if it is
-    not known.
+    Rows of random thresholds go more different ways than rows of a data set do, so that
+    most of these will rather be quicker. Nothing is known of a forest with very many
+    columns.
     """
-    dtype = np.float32 if engine.forest.engine.is_narrow else np.float64
-    if engine.forest.n_features > WIDEST_WARMED:
-        return np.inf
-    rows = engine.blank_rows(BLOCK_UNIT, dtype)
-    shortest = np.inf
+    forest = engine.forest
+    if forest.n_features > WIDEST_WARMED or engine.n_steps == 0:
+        return Rates()
+    if rows is None or len(rows) < FIRST_ROWS:
+        n_rows = REHEARSED_ROWS if forest.width <= MANY_COLUMNS else BLOCK_UNIT
+        rows = engine.typical_rows(n_rows)
+    rows = rows[:REHEARSED_ROWS]
+    n_rows = len(rows)
+    answers = np.zeros((2, n_rows), dtype=np.int64)
+    shortest = np.full(len(Rates()), np.inf)
     for _ in range(REHEARSALS):
-        begin = perf_counter()
-        engine.forest_winners(rows)
-        shortest = min(shortest, perf_counter() - begin)
-    return shortest / plain_units(len(rows))
+        run = _Run(engine, Rates(), np.inf, rows, np.inf, *answers)
+        run._time_first(0, min(n_rows, FIRST_ROWS))
+        run._evaluate_fully(0, n_rows)
+        seen = run.step_rate, run.answer_rate, run.plain_rate, run.start_rate
+        shortest = np.minimum(shortest, seen)
+    return Rates(*shortest.tolist())
 
 
 def plain_units(n_rows: int) -> int:

@@ -112,6 +112,30 @@ class StepEngine:
             return read_only(some)
         return self.forest.engine.rows(some)
 
+    def typical_rows(self, n_rows: int) -> NDArray[np.floating]:
+        """Return rows of random thresholds, which go many ways through the trees.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
+        """
+        forest = self.forest
+        dtype = np.float32 if forest.engine.is_narrow else np.float64
+        inner = np.flatnonzero((forest.feature >= 0) & np.isfinite(forest.threshold))
+        inner = inner[np.argsort(forest.feature[inner], kind="stable")]
+        columns, first, count = np.unique(
+            forest.feature[inner], return_index=True, return_counts=True
+        )
+        some = np.zeros((n_rows, forest.width), dtype=dtype)
+        share = np.random.default_rng(0).random((n_rows, len(columns)))
+        drawn = inner[first + (share * count).astype(np.int64)]
+        with np.errstate(over="ignore"):
+            some[:, columns] = forest.threshold[drawn]
+        if forest.encoder is not None:
+            return read_only(some)
+        return forest.engine.rows(some)
+
     @property
     def block_rows(self) -> int:
         """Number of rows that are stepped together if trees are walked."""
