@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spinney.export.c_text import BYTES, Tables, bits_for, fill, unsigned_type
 from spinney.export.inputs import Slots
-from spinney.export.layout import Layout, in_set_source
+from spinney.export.layout import Layout, in_set_source, value_type
 from spinney.forest import Forest
 from spinney.forest.levels import levels
 from spinney.runtime.building import arrange_nodes, leaves_below
@@ -131,6 +131,7 @@ class FastLayout(Layout):
         words[self.place, 1] = (child << self.column_bits | slots.slot).astype(
             np.uint64
         )
+        self._value_type = value_type(value_index[~inner])
         self._set_source(tables)
         tables.add("P_node", words, self.node_type, "threshold or value; child, slot")
         self._add_roots(tables, "P_root", "P_levels", self.root, forest.depths)
@@ -289,7 +290,7 @@ class FastLayout(Layout):
         )
 
     def value_of(self, at: str) -> str:
-        return f"(size_t)P_node[2 * {at}]"
+        return f"({self._value_type})P_node[2 * {at}]"
 
     def step_source(self) -> str:
         return fill(FAST_STEP, **self._parts())

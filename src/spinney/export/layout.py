@@ -141,6 +141,11 @@ static int P_in_set($key key, size_t set) {
 """
 
 
+def value_type(values: NDArray[np.int64]) -> str:
+    """Return a type for what leaves hold: `size_t` has 16 bits on small processors."""
+    return "size_t" if int(values.max(initial=0)) < 1 << 16 else "uint32_t"
+
+
 def in_set_source(slots: Slots) -> str:
     """Return the function that looks up a category, if any node does."""
     if not slots.has_categories:

@@ -25,7 +25,7 @@ from spinney.export.c_text import (
     unsigned_type,
 )
 from spinney.export.inputs import Slots
-from spinney.export.layout import Layout, in_set_source
+from spinney.export.layout import Layout, in_set_source, value_type
 from spinney.export.preorder import preorder
 from spinney.forest import Forest
 
@@ -163,7 +163,7 @@ $look        if ($right) {
 """
 CODE = """
 /* What a leaf says, as an index. */
-static size_t P_CODE(size_t leaf) {
+static $type P_CODE(size_t leaf) {
     return $code;
 }
 """
@@ -390,16 +390,16 @@ def _code_bytes(codes: NDArray[np.int64]) -> int:
 
 def _add_codes(tables: Tables, codes: NDArray[np.int64]) -> str:
     """Add the value index of each leaf, and return the function that reads it."""
-    bits = _code_bits(codes)
+    bits, kind = _code_bits(codes), value_type(codes)
     if bits == 0:
-        return fill(CODE, code="0 * leaf")
+        return fill(CODE, type=kind, code="0 * leaf")
     if bits >= 8:
         width = bits // 8
         tables.add(
             "P_code", packed_bytes(codes, width), "uint8_t", "value of each leaf"
         )
         times = f"{width} * leaf" if width > 1 else "leaf"
-        return fill(CODE, code=f"(size_t)P_GET{width}(P_code + {times})")
+        return fill(CODE, type=kind, code=f"({kind})P_GET{width}(P_code + {times})")
     per_byte = 8 // bits
     padded = np.zeros(-(-len(codes) // per_byte) * per_byte, dtype=np.int64)
     padded[: len(codes)] = codes
@@ -409,6 +409,7 @@ def _add_codes(tables: Tables, codes: NDArray[np.int64]) -> str:
     shift = f"{bits} * (leaf % {per_byte})" if bits > 1 else f"(leaf % {per_byte})"
     return fill(
         CODE,
+        type=kind,
         code=f"(size_t)(P_READ(&P_code[leaf / {per_byte}]) >> {shift}) & "
         f"{(1 << bits) - 1}u",
     )
