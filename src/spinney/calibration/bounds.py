@@ -14,7 +14,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _num_samples
 
 from spinney.calibration.engine_rows import engine_of
 from spinney.errors import InvalidArgumentError
@@ -166,6 +165,9 @@ def certify(
         return _certificate(
             int(counts[:, 1].sum()), int(counts[:, 0].sum()), confidence
         )
+    # Here and not above: importing spinney imports this module, and not scikit-learn.
+    from sklearn.utils.validation import _num_samples
+
     X = as_known_frame(X)
     quick = full = np.zeros(0)
     if _num_samples(X):

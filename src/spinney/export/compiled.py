@@ -115,7 +115,8 @@ def compile(obj: Any) -> CompiledModel:
 
     Examples
     --------
-    >>>     >>> import spinney
+    >>> import shutil
+    >>> import spinney
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> X, y = load_iris(return_X_y=True)
