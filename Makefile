@@ -69,7 +69,7 @@ test-export: $(VENV)/compiled
 	    echo "tcc cppcheck gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"; \
 	    echo "gcc-avr avr-libc simavr qemu-user gcc-aarch64-linux-gnu"; \
 	    echo "gcc-riscv64-linux-gnu gcc-s390x-linux-gnu lld wasi-libc"; \
-	    echo "libclang-rt-dev-wasm32 nodejs chromium"; \
+	    echo "libclang-rt-dev libclang-rt-dev-wasm32 nodejs chromium"; \
 	fi
 	$(PYTEST) $(PARALLEL) -rs -m "targets or not slow" tests/export
 
