@@ -383,12 +383,6 @@ def test_two_classes_may_be_trained_with_any_objective_for_classes(objective):
     np.testing.assert_array_equal(read_model(model).predict(X), model.predict(X))
 
 
-def test_a_single_class_is_always_the_answer():
-    X, _ = holey()
-    model = LGBMClassifier(n_estimators=3, **QUIET).fit(X, ["only"] * len(X))
-    np.testing.assert_array_equal(read_model(model).predict(X), model.predict(X))
-
-
 def test_regressors_and_rankers_are_read_exactly():
     X, y = holey("diabetes")
     regressor = LGBMRegressor(n_estimators=8, **QUIET).fit(X, y)

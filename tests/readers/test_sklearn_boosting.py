@@ -408,13 +408,6 @@ def test_texts_and_numbers_as_categories_are_mapped(encoded):
     )
 
 
-def test_a_single_class_is_refused():
-    X, _ = datasets.bundled("iris")
-    model = clone(HIST).fit(X, np.full(len(X), "only"))
-    with pytest.raises(UnsupportedModelError, match=r"single class, .*only.*\nHint: "):
-        read_model(model)
-
-
 # ------------------------------------------------------------------ inner nodes
 
 

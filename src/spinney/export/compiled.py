@@ -203,8 +203,7 @@ class CompiledModel:
 
     @property
     def _n_probabilities(self) -> int:
-        assert self._labels is not None
-        return max(len(self._labels), self._n_outputs)
+        return self._program.forest.n_probabilities
 
     def _load(self, library: ctypes.CDLL) -> None:
         """Find the functions of the library."""

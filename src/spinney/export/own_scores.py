@@ -370,13 +370,13 @@ class OwnScores:
         by_curve = forest.curve if self.program.n_classes > 1 else None
         if by_curve is not None and by_curve.of == "raw":
             is_logistic, link = False, "{}"
-        if is_logistic and self.program.n_classes > 1 and not self.decides_by_logistic:
+        if is_logistic and not self.decides_by_logistic:
             curve = self.logistic_source()
         if by_curve is not None:
             curve += curve_source(by_curve, self.sum_type, self.tables)
             self.needs_math |= by_curve.kind != "isotonic"
         local = ""
-        if self.program.n_classes == 1:
+        if forest.n_probabilities == 1:
             body = "    probabilities[0] = total[0];\n"
         elif by_curve is not None:
             body = fill(PROBA_BY_CURVE, link=link.format("total[0]"))
@@ -407,8 +407,9 @@ class OwnScores:
         if n:
             found = [f"/* Raw scores of all trees: {n_outputs} numbers. */\n{scores}"]
             if self.program.forest.link != "none":
+                n_columns = self.program.forest.n_probabilities
                 found.append(
-                    f"/* Probabilities of all trees: {max(n, n_outputs)} numbers. */\n"
+                    f"/* Probabilities of all trees: {n_columns} numbers. */\n"
                     f"void P_predict_proba(const {row} *row, "
                     f"{self.proba_type} *probabilities);"
                 )

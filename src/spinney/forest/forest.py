@@ -288,6 +288,19 @@ class Forest:
         )
 
     @property
+    def n_probabilities(self) -> int:
+        """Number of columns of `predict_proba`; 0 for a regressor.
+
+        As many as there are classes, but two for a logistic curve that was fitted on
+        a single class.
+        """
+        if self.classes is None:
+            return 0
+        if self.n_outputs == 1 and self.link == "logistic":
+            return 2
+        return max(len(self.classes), self.n_outputs)
+
+    @property
     def effective_threshold(self) -> float:
         """The decision threshold; infinite if there is no second class."""
         only_one = self.classes is not None and len(self.classes) == 1
@@ -432,7 +445,8 @@ class Forest:
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
             In the order of `classes_`. With aggregation ``"vote"`` the share of the
-            trees that vote for each class.
+            trees that vote for each class. Gradient boosting that was trained on a
+            single class has a second column, as in its library.
         """
         if self.classes is None:
             msg = "This forest is a regressor and has no classes. Use predict."
@@ -452,7 +466,7 @@ class Forest:
         probabilities : ndarray of shape (n_rows, n_classes)
             As for `predict_proba`.
         """
-        if len(self.classes) == 1:  # type: ignore[arg-type]
+        if self.n_probabilities == 1:
             return raw
         if self.curve is not None:
             before = raw

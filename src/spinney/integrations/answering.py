@@ -82,11 +82,23 @@ def counted(portable: PortableModel, X: Any) -> tuple[NDArray[Any], NDArray[np.i
     )
 
 
+def probability_names(model: Any) -> list[str]:
+    """Return the names of the columns of probabilities: the classes, as a rule.
+
+    The columns are counted where there are more than classes (`n_probabilities`).
+    """
+    forest = model if isinstance(model, Forest) else getattr(model, "forest_", None)
+    names = list(map(str, model.classes_))
+    if forest is None or forest.n_probabilities == len(names):
+        return names
+    return list(map(str, range(forest.n_probabilities)))
+
+
 def probabilities(portable: PortableModel, X: Any) -> NDArray[np.float64]:
     """Return the probabilities of all classes for a partition."""
     model = portable.model
     if not _n_rows(X):
-        return np.empty((0, len(model.classes_)), dtype=PROBABILITY)
+        return np.empty((0, len(probability_names(model))), dtype=PROBABILITY)
     return np.asarray(model.predict_proba(X)).astype(PROBABILITY, copy=False)
 
 

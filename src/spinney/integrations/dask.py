@@ -99,7 +99,7 @@ def predict_proba(model: Any, X: Any) -> Any:
         each class, named after it.
     """
     job = _Job(model, X, "predict_proba")
-    return job.matrix(job.model.classes_, _probabilities)
+    return job.matrix(answering.probability_names(job.model), _probabilities)
 
 
 def sample(X: Any, n_rows: int, *, random_state: Any = None) -> Any:
@@ -306,7 +306,8 @@ def _table_of(portable: PortableModel, part: Any, answer: Callable[..., Any]) ->
 
 def _matrix_of(portable: PortableModel, part: Any, answer: Callable[..., Any]) -> Any:
     shares = answer(portable, _rows(portable, part))
-    return _matrix_frame(shares, portable.model.classes_, part.index)
+    names = answering.probability_names(portable.model)
+    return _matrix_frame(shares, names, part.index)
 
 
 def _counts_of(portable: PortableModel, part: Any) -> Any:

@@ -268,8 +268,8 @@ class _Answering:
             rows = tables.rows_of_frame(model, rows.set_axis(names, axis=1)[wanted])
         if self._method == "predict_proba":
             shares = answering.probabilities(self._portable, rows)
-            classes = map(str, self._portable.model.classes_)
-            return pd.DataFrame(shares, columns=list(classes))
+            names = answering.probability_names(self._portable.model)
+            return pd.DataFrame(shares, columns=names)
         if self._method == "predict_counted":
             labels, n_evaluated = answering.counted(self._portable, rows)
             return pd.DataFrame({"label": labels, "n_evaluated": n_evaluated})

@@ -136,13 +136,6 @@ def read_hist_gradient_boosting(model: Any) -> Forest:
     """
     require_fitted(model, "_predictors")
     name = type(model).__name__
-    if len(getattr(model, "classes_", (0, 1))) == 1:
-        msg = (
-            f"{name} cannot be read: it was trained on a single class, "
-            f"{model.classes_[0]!r}, for which scikit-learn returns the probabilities "
-            "of two.\nHint: its prediction is always that class; no model is needed."
-        )
-        raise UnsupportedModelError(msg)
     columns, categories, known = _columns_and_categories(model)
     parts: list[NodeArrays] = []
     sets: list[NDArray[np.int64]] = []

@@ -161,6 +161,8 @@ def read_xgboost(model: Any) -> Forest:
     document = decode_ubjson(bytes(model.get_booster().save_raw("ubj")))
     kind = "classifier" if hasattr(model, "n_classes_") else "regressor"
     forest = _read(document, kind, name)
+    if kind == "classifier" and forest.link == "softmax":
+        _refuse_other_classes(name, int(model.n_classes_), forest)
     # It is compared in float32, and NaN is missing beside it.
     missing = float(np.float32(model.missing))
     if math.isnan(missing):
@@ -168,6 +170,22 @@ def read_xgboost(model: Any) -> Forest:
     if math.isinf(missing):
         _refuse_infinity(name, missing)
     return forest.replace(missing_value=missing)
+
+
+def _refuse_other_classes(name: str, n_classes: int, forest: Forest) -> None:
+    """Refuse a softmax over more outputs than the classes that training has seen.
+
+    XGBoost's estimator then takes probabilities for those of several labels, and
+    returns tables that are no prediction for a row.
+    """
+    if n_classes > 2 or n_classes == forest.n_outputs or forest.decides_by == "raw":
+        return
+    msg = (
+        f"The {name} has seen {n_classes} classes, but was trained with "
+        f"num_class={forest.n_outputs}, and then its predict does not return labels."
+        "\nHint: train without num_class, or pass its get_booster()."
+    )
+    raise UnsupportedModelError(msg)
 
 
 def _refuse_infinity(name: str, missing: float) -> NoReturn:

@@ -93,14 +93,14 @@ def decision(
             ),
         }
     if objective in CLASS_OBJECTIVES:
-        if kind == "classifier" and n_classes == 2:
+        by_raw = objective == "multi:softmax"
+        if kind == "classifier" and n_classes == 2 and not by_raw:
             msg = (
                 f"The XGBClassifier was trained on two classes with objective="
                 f"{objective!r}; its predict does not return labels.\nHint: pass its "
                 "get_booster(), or train with objective='binary:logistic'."
             )
             raise UnsupportedModelError(msg)
-        by_raw = objective == "multi:softmax"
         return {
             "classes": np.arange(n_classes),
             "link": "softmax",

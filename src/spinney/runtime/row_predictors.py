@@ -229,13 +229,16 @@ class ProbabilityPredictor(_ScorePredictor):
         prepare: Callable[[], Prepared],
     ) -> None:
         super().__init__(forest, sum_dtype, kernel, kernels, prepare)
-        several = forest.n_outputs > 1 or len(forest.classes_) == 1  # type: ignore[arg-type]
         plain = forest.curve is None
-        self._is_raw = plain and forest.link == "identity" and several
+        self._is_raw = (
+            plain
+            and forest.link == "identity"
+            and forest.n_probabilities == forest.n_outputs
+        )
         self._is_logistic = (
             plain
             and forest.link == "logistic"
-            and not several
+            and forest.n_outputs == 1
             and sum_dtype == np.float64
         )
         self._scale = float(forest.link_scale)
