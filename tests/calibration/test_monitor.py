@@ -16,7 +16,7 @@ from scipy.stats import binom
 from sklearn.base import BaseEstimator
 
 import spinney
-from spinney.calibration.monitor import MULTIPLES, confidence_sequence, log_e_value
+from spinney.calibration.evidence import MULTIPLES, confidence_sequence, log_e_value
 from spinney.errors import InvalidArgumentError
 
 

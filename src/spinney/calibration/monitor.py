@@ -15,29 +15,27 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import betaln, logsumexp, xlog1py, xlogy
+from scipy.special import logsumexp
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from spinney.calibration.bounds import Certificate, check_n_rows
-from spinney.calibration.limits import plain
+from spinney.calibration.bounds import Certificate
+from spinney.calibration.evidence import CONFIDENCE, confidence_sequence, log_e_value
+from spinney.calibration.monitor_status import (
+    ALL_ROWS,
+    as_prometheus,
+    bounds_of,
+    counts_in,
+)
 from spinney.errors import InvalidArgumentError
 from spinney.forest.frames import as_known_frame
 from spinney.forest.locks import ForkSafeLock
 from spinney.runtime.row_predictors import row_as_table, values_by_name
 
-# False alarms, ever, and failures of the confidence sequence, ever: one in twenty.
-CONFIDENCE = 0.95
-# Alternatives to the bound, as multiples of it, each with a weight of its inverse: the
-# median number of rows to an alarm is near the least that any mixture has, from 1.5
-# times the bound to 10 times.
-MULTIPLES = 1.4 * np.geomspace(1.0, 500.0, 16)
-
 # Rows to check are drawn so many at a time, by how many rows lie between two of them.
 N_DRAWN, LARGEST_GAP = 256, 2**50
 
-COUNTS = ("n_seen", "n_checked", "n_disagreements")
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 class Monitor:
@@ -122,7 +120,7 @@ class Monitor:
             raise InvalidArgumentError(msg)
         self.classifier = classifier
         self.share = float(share)
-        self._bounds = _bounds_of(classifier)
+        self._bounds = bounds_of(classifier)
         self.max_disagreement = max(self._bounds.values())
         self._by_class = {label: [0, 0] for label in self._bounds}
         self._rng = check_random_state(random_state)
@@ -304,72 +302,11 @@ class Monitor:
             )
             raise InvalidArgumentError(msg)
         status = other.status() if isinstance(other, Monitor) else other
-        if not isinstance(status, Mapping):
-            msg = (
-                "other must be a Monitor or what its status() returns, got "
-                f"{type(other).__name__}."
-            )
-            raise InvalidArgumentError(msg)
-        bound = status.get("max_disagreement")
-        if bound != self.max_disagreement:
-            msg = (
-                f"The other monitor has a bound of {bound!r}, and this one of "
-                f"{self.max_disagreement!r}. Merge monitors of the same classifier."
-            )
-            raise InvalidArgumentError(msg)
-        missing = [name for name in COUNTS if name not in status]
-        if missing:
-            msg = (
-                f"The status of a monitor has {', '.join(COUNTS)}, and this one lacks "
-                f"{', '.join(missing)}. Pass what status() returns."
-            )
-            raise InvalidArgumentError(msg)
-        seen = check_n_rows("n_seen", status["n_seen"], None)
-        checked = check_n_rows("n_checked", status["n_checked"], seen)
-        wrong = check_n_rows("n_disagreements", status["n_disagreements"], checked)
-        counts: dict[Any, tuple[int, int]] = {ALL_ROWS: (checked, wrong)}
-        if ALL_ROWS not in self._bounds:
-            counts = self._counts_of_classes(status.get("by_class"))
-            of_classes = tuple(map(sum, zip(*counts.values(), strict=True)))
-            if of_classes != (checked, wrong):
-                msg = (
-                    f"The classes of the other monitor have {of_classes[0]} checked "
-                    f"rows and {of_classes[1]} disagreements in all, but its status "
-                    f"says {checked} and {wrong}. Pass what status() returns."
-                )
-                raise InvalidArgumentError(msg)
+        seen, counts = counts_in(status, self._bounds)
         with self._lock:
             self._n_seen += seen
         self._add(counts)
         return self
-
-    def _counts_of_classes(self, given: Any) -> dict[Any, tuple[int, int]]:
-        """Return the counts of classes in the status of another monitor, or raise."""
-        try:
-            others = {} if given is None else {one["label"]: one for one in given}
-            bounds = {label: one["max_disagreement"] for label, one in others.items()}
-            found = {
-                label: (one["n_checked"], one["n_disagreements"])
-                for label, one in others.items()
-            }
-        except (KeyError, TypeError) as error:
-            msg = (
-                "The status of a monitor has label, max_disagreement, n_checked and "
-                f"n_disagreements of each class, got by_class={given!r}. Pass what "
-                "status() returns."
-            )
-            raise InvalidArgumentError(msg) from error
-        if bounds != self._bounds:
-            msg = (
-                f"The other monitor has the bounds {bounds!r} for classes, and "
-                f"this one {self._bounds!r}. Merge monitors of the same classifier."
-            )
-            raise InvalidArgumentError(msg)
-        counts = {}
-        for label, (n_checked, n_wrong) in found.items():
-            checked = check_n_rows("n_checked", n_checked, None)
-            counts[label] = checked, check_n_rows("n_disagreements", n_wrong, checked)
-        return counts
 
     def to_prometheus(self, prefix: str = "spinney") -> str:
         """Return the status in the text format that Prometheus reads.
@@ -384,17 +321,7 @@ class Monitor:
         text : str
             One metric for each number, with a help line.
         """
-        status = self.status()
-        lines = []
-        for name, kind, words in METRICS:
-            value = status[name]
-            number = math.nan if value is None else float(value)
-            full = f"{prefix}_{name.removeprefix('n_')}"
-            full += "_total" if kind == "counter" else ""
-            shown = "NaN" if math.isnan(number) else f"{number:.17g}"
-            lines += [f"# HELP {full} {words}", f"# TYPE {full} {kind}"]
-            lines.append(f"{full} {shown}")
-        return "\n".join(lines) + "\n"
+        return as_prometheus(self.status(), prefix)
 
     def __repr__(self) -> str:
         status = self.status()
@@ -470,98 +397,3 @@ class Monitor:
                 and self._log_e() >= -math.log(1.0 - CONFIDENCE)
             ):
                 self._alarm_at = self._n_checked
-
-
-def _bounds_of(classifier: Any) -> dict[Any, float]:
-    """Return the bounds to watch, by class or for all rows, or raise."""
-    promise = getattr(classifier, "promise_", None)
-    if promise is not None and promise.accuracy and promise.max_disagreement is None:
-        msg = (
-            "This classifier promises a bound on the loss of accuracy, which needs "
-            "labels, but a monitor checks the disagreement with the model. Pass "
-            "max_disagreement to accelerate as well."
-        )
-        raise InvalidArgumentError(msg)
-    bounds = classifier.max_disagreement
-    if isinstance(bounds, Mapping):
-        return {plain(label): float(bound) for label, bound in bounds.items()}
-    if getattr(classifier, "per_class", False):
-        return {plain(label): float(bounds) for label in classifier.classes_}
-    return {ALL_ROWS: float(bounds)}
-
-
-# Stands for a label where one bound is for all rows.
-ALL_ROWS = None
-_NONE = np.zeros(0, dtype=np.int64)
-
-METRICS = (
-    ("n_seen", "counter", "Rows predicted."),
-    ("n_checked", "counter", "Rows checked against all trees."),
-    ("n_disagreements", "counter", "Checked rows with a different prediction."),
-    ("disagreement", "gauge", "Share of checked rows with a different prediction."),
-    ("lower", "gauge", "Lower end of the confidence sequence."),
-    ("upper", "gauge", "Upper end of the confidence sequence."),
-    ("max_disagreement", "gauge", "The bound that is monitored."),
-    ("e_value", "gauge", "Evidence against the bound."),
-    ("alarm", "gauge", "1 if there is evidence that the bound is broken."),
-)
-
-
-def log_e_value(n_disagreements: int, n_checked: int, bound: float) -> float:
-    """Return the logarithm of the evidence that a disagreement is above a bound.
-
-    Parameters
-    ----------
-    n_disagreements, n_checked : int
-        What was seen.
-    bound : float
-        The bound, in ``[0, 1)``.
-
-    Returns
-    -------
-    log_e : float
-        Of a mixture of likelihood ratios of larger probabilities to the bound. As long
-        as the bound holds, its expectation is at most 1 at any time, and so it ever
-        reaches a number with a probability of at most the inverse of it. Infinite if
-        the bound is 0 and there was a disagreement.
-    """
-    if bound <= 0.0:
-        return math.inf if n_disagreements else 0.0
-    larger = bound * MULTIPLES
-    larger = larger[larger < 1.0]
-    if not len(larger):
-        larger = np.array([0.5 * (1.0 + bound)])
-    weights = 1.0 / larger
-    ratio = xlogy(n_disagreements, larger / bound) + (n_checked - n_disagreements) * (
-        np.log1p(-larger) - math.log1p(-bound)
-    )
-    return float(logsumexp(ratio, b=weights / weights.sum()))
-
-
-def confidence_sequence(n_disagreements: int, n_checked: int) -> tuple[float, float]:
-    """Return an interval for the disagreement that holds at all times together.
-
-    Parameters
-    ----------
-    n_disagreements, n_checked : int
-        What was seen.
-
-    Returns
-    -------
-    lower, upper : float
-        The probabilities against which a mixture of all others, with the weights of
-        Jeffreys, has not gathered evidence of 20.
-    """
-    k, n = n_disagreements, n_checked
-    if n == 0:
-        return 0.0, 1.0
-    mixed = betaln(k + 0.5, n - k + 0.5) - betaln(0.5, 0.5)
-    limit = -math.log(1.0 - CONFIDENCE)
-
-    def excess(p: float) -> float:
-        return float(mixed - xlogy(k, p) - xlog1py(n - k, -p) - limit)
-
-    middle = k / n
-    lower = 0.0 if k == 0 else float(brentq(excess, 1e-300, middle))
-    upper = 1.0 if k == n else float(brentq(excess, middle, 1.0 - 1e-15))
-    return lower, upper
