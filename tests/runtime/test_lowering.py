@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import numba
 import numpy as np
@@ -82,6 +84,36 @@ def test_the_other_way_round(folder):
     assert weight(2) == 100
     assert weighted(VALUES).tolist() == [703, 50]
     assert difference(VALUES) == 50 - 703
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_no_garbage_is_collected_while_a_kernel_is_compiled(monkeypatch, is_on):
+    _, _, difference = fresh_kernels()
+    usual, compiling, collected = lowering._linking_only, [], []
+
+    @contextmanager
+    def noted(codegen):
+        compiling.append(codegen)
+        with usual(codegen):
+            yield
+        compiling.clear()
+
+    def note(phase, info):
+        collected.extend(compiling)
+
+    monkeypatch.setattr(lowering, "_linking_only", noted)
+    was_on, thresholds = gc.isenabled(), gc.get_threshold()
+    gc.callbacks.append(note)
+    gc.set_threshold(100, 10, 10)
+    (gc.enable if is_on else gc.disable)()
+    try:
+        assert difference(VALUES) == 50 - 703
+        assert gc.isenabled() is is_on
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*thresholds)
+        (gc.enable if was_on else gc.disable)()
+    assert not collected
 
 
 NESTED = """

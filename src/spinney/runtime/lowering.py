@@ -8,7 +8,8 @@ and linked in. That takes about half the time, and the outcome is as fast.
 
 Most of the time is Numba's, which finds the types of every expression afresh: for each
 addition of two integers it tries dozens of declarations. What was found once is kept in
-mind while kernels are compiled.
+mind while kernels are compiled. What Numba makes on the way is in use until the kernel
+is done, and the garbage collector would go through it again and again: it waits.
 
 This reaches into Numba. Where a part of it is not as expected, kernels are compiled in
 Numba's public way, which takes longer and is otherwise the same.
@@ -16,6 +17,7 @@ Numba's public way, which takes longer and is otherwise the same.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -87,7 +89,7 @@ class KernelCompiler(_Compiler):
             codegen = state.targetctx.codegen()
             state.library = codegen.create_library(func.__qualname__)
             state.library.enable_object_caching()
-            with _linking_only(codegen), _remembering_types():
+            with _no_collecting(), _linking_only(codegen), _remembering_types():
                 compiled = super().compile_extra(func)
             _set_environments(codegen, compiled.library)
         except (_CompilerError, KeyboardInterrupt):
@@ -149,6 +151,18 @@ def _remembering_types() -> Iterator[None]:
         yield
     finally:
         _Function.get_call_type = usual
+
+
+@contextmanager
+def _no_collecting() -> Iterator[None]:
+    """Let the garbage collector wait, if it is on. Numba holds a lock."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _set_environments(codegen: Any, library: Any) -> None:
