@@ -11,8 +11,10 @@ BIN = $(VENV)/bin
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
 # The model libraries start as many threads as there are cores, in every test process;
-# with one each they do not wait for one another.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
+# with one each they do not wait for one another. LightGBM asks for all cores whatever
+# OMP_NUM_THREADS says, but gets no more than OMP_THREAD_LIMIT.
+ONE_THREAD = OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1
+PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -q
 # The tests of a file stay together, and so do the models that they share; whoever has
 # nothing left to do takes over from others.
 PARALLEL = -n auto --maxprocesses 4 --dist worksteal
@@ -76,7 +78,7 @@ test-export: $(VENV)/compiled
 # Engines are large and pin what they need: in an environment of their own.
 ENGINES = .venv-engines
 test-engines: $(ENGINES)/ready $(VENV)/compiled
-	OMP_NUM_THREADS=1 SPINNEY_MLSERVER_PYTHON=$(CURDIR)/$(ENGINES)/mlserver/bin/python \
+	$(ONE_THREAD) SPINNEY_MLSERVER_PYTHON=$(CURDIR)/$(ENGINES)/mlserver/bin/python \
 	    $(ENGINES)/bin/python -m pytest -q -rs \
 	    -m "engines or not engines" tests/integrations
 
@@ -100,7 +102,7 @@ RESOLUTION_newest = highest
 PYTEST_oldest = -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning \
     -W ignore::FutureWarning
 test-oldest test-newest: test-%: .venv-%/ready
-	SPINNEY_CACHE_DIR=$(CURDIR)/.venv-$*/kernels OMP_NUM_THREADS=1 \
+	SPINNEY_CACHE_DIR=$(CURDIR)/.venv-$*/kernels $(ONE_THREAD) \
 	    .venv-$*/bin/python -m pytest -q $(PARALLEL) $(PYTEST_$*) $(TESTS)
 
 .venv-%/ready: pyproject.toml | $(BIN)/python
