@@ -164,6 +164,11 @@ def test_messages_break_between_words_at_a_terminal(monkeypatch, capsys):
     assert " ".join(map(str.strip, lines)) == f"error: {message}".strip()
 
 
+def test_a_terminal_does_not_obey_what_a_message_quotes_from_a_file(capsys):
+    complain("row 4 holds \x1b[2J\x07\nand more")
+    assert capsys.readouterr().err == "error: row 4 holds \ufffd[2J\ufffd\nand more\n"
+
+
 def test_a_warning_waits_until_the_bar_is_gone(capsys):
     with plain_errors(debug=False):
         with progress_bar(output(quiet=False), "working") as show:
@@ -253,7 +258,14 @@ WRONG = (
     ("inspect", "rows.csv"),
     ("bench", "model.txt", "empty.csv"),
     ("prune", "model.txt", "rows.csv", "--budget", "3", "--costs", "none.json"),
+    ("prune", "model.txt", "rows.csv"),
+    ("prune", "model.txt", "rows.csv", "--target", "ill", "--budget", "-1"),
     ("anytime", "none.txt", "rows.csv"),
+    ("anytime", "model.txt", "head.csv", "--target", "ill"),
+    ("anytime", "model.txt", "rows.csv", "--target", "ill", "--plot", "out.docx"),
+    ("accelerate", "model.txt", "rows.csv", "-o", "out", "--max-disagreement", "7=0.1"),
+    ("predict", "fast.spinney", "rows.csv", "-o", "out.csv", "--n-jobs", "0"),
+    ("export", "rows.csv", "-o", "out.c"),
     ("export", "none.txt", "-o", "out.c"),
     ("strategy", "-n", "0"),
     ("accelerate", "model.txt", "-o"),

@@ -160,10 +160,10 @@ def accelerate(
         if data is None:
             _write_all_trees(trained, threshold, method, n_jobs, out, as_json, console)
             return
-        part = table_for(trained, data, target, needs_target=False).whole()
         settings: dict[str, Any] = {"per_class": per_class}
         if max_disagreement:
             settings["max_disagreement"] = bounds_of(max_disagreement, trained)
+        part = table_for(trained, data, target, needs_target=False).whole()
         if max_accuracy_loss is not None:
             settings["max_accuracy_loss"] = max_accuracy_loss
             settings["y"] = _needed_labels(part.labels, target)
@@ -284,6 +284,12 @@ def bounds_of(given: list[str], model: Any) -> float | dict[Any, float]:
             msg = (
                 f"--max-disagreement {word} is for all rows, and there are others for "
                 "classes. Pass one number, or CLASS=SHARE for each class."
+            )
+            raise InvalidArgumentError(msg)
+        if labels and name not in labels:
+            msg = (
+                f"--max-disagreement has a bound for {name!r}, which the model does "
+                f"not know; its classes are {', '.join(labels)}."
             )
             raise InvalidArgumentError(msg)
         label = labels.get(name, name)

@@ -12,6 +12,7 @@ from rich.table import Table as TextTable
 
 from spinney.cli.column_names import check_columns
 from spinney.cli.console import (
+    FIGURES,
     Debug,
     OutputAsJson,
     Quiet,
@@ -30,7 +31,7 @@ from spinney.cli.models import (
     labelled_rows,
     load_whole_model,
 )
-from spinney.cli.outputs import check_outputs
+from spinney.cli.outputs import check_outputs, check_suffix
 from spinney.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def anytime(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw accuracy over steps into this file (.svg, .png)."),
+        typer.Option(help="Draw accuracy over steps here (.svg, .png, .pdf)."),
     ] = None,
     seed: Annotated[
         int, typer.Option(help="Seed of the split and of random orders.")
@@ -72,6 +73,7 @@ def anytime(
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)
         check_outputs(out, plot, inputs=(model, data))
+        check_suffix(plot, "The figure", FIGURES)
         check_inputs(model, data, trust=trust)
         check_columns(data, target=target)
         found = _compared(console, model, data, target, order, seed, trust)
@@ -101,16 +103,17 @@ def _compared(
     trust: bool,
 ) -> dict[str, dict[str, Any]]:
     """Fit each order on one half of the rows and evaluate it on the other."""
-    from sklearn.frozen import FrozenEstimator
-
-    from spinney.anytime import AnytimeForestClassifier, normalised_mean_accuracy
-    from spinney.calibration.row_splits import split_rows
-
     trained = load_whole_model(model, trust=trust)
     rows, labels = labelled_rows(trained, data, target)
     if len(rows) < 2:
         msg = f"{str(data)!r} has {len(rows)} rows, and at least two are needed."
         raise InvalidArgumentError(msg)
+
+    from sklearn.frozen import FrozenEstimator
+
+    from spinney.anytime import AnytimeForestClassifier, normalised_mean_accuracy
+    from spinney.calibration.row_splits import split_rows
+
     ordered_on, judged_on = split_rows(len(rows), (1.0, 1.0), seed)
     found: dict[str, dict[str, Any]] = {}
     with progress_bar(console, "ordering") as show:

@@ -38,7 +38,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     predict: "spinney predict fast.spinney rows.parquet -o predictions.parquet",
     inspect: "spinney inspect fast.spinney",
     bench: "spinney bench model.txt rows.parquet --target y",
-    prune: "spinney prune model.txt rows.csv --target y --budget 12",
+    prune: "spinney prune forest.skops rows.csv --target y --budget 12",
     anytime: "spinney anytime model.txt rows.csv --target y",
     export: "spinney export fast.spinney -o model.c",
     strategy: "spinney strategy -n 101 --objective minimax",

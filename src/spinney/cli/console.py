@@ -33,13 +33,27 @@ Quiet = Annotated[
 Debug = Annotated[
     bool, typer.Option("--debug", help="Show the traceback of an error.", metavar="")
 ]
+
+
+def _check_jobs(n_jobs: int | None) -> int | None:
+    if n_jobs == 0:
+        msg = "0 threads cannot run anything. Pass 1 or more, or -1 for one per core."
+        raise typer.BadParameter(msg)
+    return n_jobs
+
+
 Jobs = Annotated[
     int | None,
     typer.Option(
-        "--n-jobs", help="Number of threads; -1: one per core.", show_default="one"
+        "--n-jobs",
+        help="Number of threads; -1: one per core.",
+        show_default="one",
+        callback=_check_jobs,
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of everything that is drawn at random.")]
+
+FIGURES = (".svg", ".png", ".pdf")
 
 PROMISE_NOT_KEPT = 1
 BAD_INPUT = 2
@@ -95,9 +109,9 @@ def _held_back() -> Iterator[None]:
 
 
 def save_figure(ax: Axes, path: Path) -> None:
-    """Write a drawing to a file, whole or not at all."""
+    """Write a drawing to a file whose ending is in `FIGURES`, whole or not at all."""
     picture = BytesIO()
-    kind = path.suffix.lstrip(".") or "svg"
+    kind = path.suffix.lstrip(".").lower()
     ax.get_figure(root=True).savefig(picture, format=kind)  # type: ignore[union-attr]
     write_atomically(str(path), [picture.getvalue()])
 
@@ -114,7 +128,9 @@ def complain(message: str, *, of: str = "error") -> None:
     # Not markup: a message may hold brackets of its own, and none may be lost.
     console = Console(stderr=True, highlight=False)
     style = "bold red" if of == "error" else "bold yellow"
-    text = Text.assemble((f"{of}:", style), " ", message)
+    # A message may quote a file, and a terminal would obey what is in it.
+    shown = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in message)
+    text = Text.assemble((f"{of}:", style), " ", shown)
     # Whole words on the lines of a terminal; elsewhere one line, for other programs.
     console.print(text, soft_wrap=not console.is_terminal)
 

@@ -210,7 +210,9 @@ def _loaded(path: Path, trust: bool) -> Any:
     """Return a classifier of spinney, or the forest of any other model."""
     if is_own_file(path):
         return load(path)
+    trained = load_whole_model(path, trust=trust)
+    if isinstance(trained, Forest):
+        return trained
     from spinney.base.estimator import unwrapped
 
-    trained = load_whole_model(path, trust=trust)
-    return trained if isinstance(trained, Forest) else read_model(unwrapped(trained))
+    return read_model(unwrapped(trained))

@@ -243,8 +243,10 @@ def labelled_rows(
     labels : ndarray of shape (n_rows,)
         Labels.
     """
-    part = table_for(model, path, target).whole()
-    if part.labels is None:
+    # Only arrays of an NPZ file are labels without having been named so.
+    named = target is not None or str(path).lower().endswith(".npz")
+    part = table_for(model, path, target).whole() if named else None
+    if part is None or part.labels is None:
         msg = (
             f"{str(path)!r} must have labels. Name the column that holds them with "
             "--target."

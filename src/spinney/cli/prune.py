@@ -12,6 +12,7 @@ from rich.table import Table as TextTable
 
 from spinney.cli.column_names import check_columns
 from spinney.cli.console import (
+    FIGURES,
     Debug,
     OutputAsJson,
     Quiet,
@@ -30,7 +31,7 @@ from spinney.cli.models import (
     labelled_rows,
     load_whole_model,
 )
-from spinney.cli.outputs import check_outputs
+from spinney.cli.outputs import check_outputs, check_suffix
 from spinney.errors import FormatError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def prune(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw cost against error into this file (.svg, .png)."),
+        typer.Option(help="Draw cost against error here (.svg, .png, .pdf)."),
     ] = None,
     trust: Trust = False,
     as_json: OutputAsJson = False,
@@ -84,7 +85,12 @@ def prune(
         if budget is not None and trade_off is not None:
             msg = "--budget and --trade-off both choose a forest. Pass one of them."
             raise InvalidArgumentError(msg)
+        for option, number in (("--budget", budget), ("--trade-off", trade_off)):
+            if number is not None and not number >= 0:
+                msg = f"{option} must be a number from 0 up, got {number:g}."
+                raise InvalidArgumentError(msg)
         check_outputs(out, plot, inputs=(model, data, costs))
+        check_suffix(plot, "The figure", FIGURES)
         check_inputs(model, data, trust=trust)
         check_columns(data, target=target)
         known = _feature_costs(costs)
@@ -112,12 +118,13 @@ def _pruned(
     trade_off: float | None,
     trust: bool,
 ) -> FeatureCostPruner:
+    trained = load_whole_model(model, trust=trust)
+    rows, labels = labelled_rows(trained, data, target)
+
     from sklearn.frozen import FrozenEstimator
 
     from spinney.pruning import FeatureCostPruner
 
-    trained = load_whole_model(model, trust=trust)
-    rows, labels = labelled_rows(trained, data, target)
     with progress_bar(console, "pruning") as show:
         pruner = FeatureCostPruner(
             FrozenEstimator(trained),

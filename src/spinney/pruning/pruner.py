@@ -407,8 +407,8 @@ def _check_forest(forest: Forest, name: str) -> None:
         )
     else:
         msg = (
-            f"{name} needs trees that each vote for a class, but those of "
-            f"{forest.source or 'this forest'} add to a score, and one tree alone is "
-            "neither right nor wrong. Train a random forest, extra trees or bagging."
+            f"{name} needs trees that each vote for a class, but those of this "
+            f"model ({forest.source or 'boosting'}) add to a score, and one tree alone "
+            "is neither right nor wrong. Train a random forest, extra trees or bagging."
         )
     raise UnsupportedModelError(msg)

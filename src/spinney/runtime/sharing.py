@@ -18,6 +18,8 @@ from time import perf_counter
 import numpy as np
 from joblib import effective_n_jobs
 
+from spinney.errors import InvalidArgumentError
+
 # Fewer rows than this are not worth handing to a second thread.
 MIN_ROWS_PER_THREAD = 256
 
@@ -38,7 +40,7 @@ def threads_for(n_rows: int, n_jobs: int | None) -> int:
         return 1
     if n_jobs == 0:
         msg = "n_jobs must be None or 1 for one thread, or -1 for all cores; got 0."
-        raise ValueError(msg)
+        raise InvalidArgumentError(msg)
     return max(1, min(effective_n_jobs(n_jobs), n_rows // MIN_ROWS_PER_THREAD))
 
 
