@@ -108,9 +108,7 @@ def test_xgboost_with_more_outputs_than_classes_is_refused_or_exact(n_seen):
     settings = {"n_estimators": 3, "n_jobs": 1, "num_class": 3}
     model = xgboost.XGBClassifier(objective="multi:softprob", **settings).fit(X, y)
     for read in (read_model, spinney.accelerate):
-        with pytest.raises(
-            UnsupportedModelError, match=rf"seen {n_seen}.*\nHint"
-        ):
+        with pytest.raises(UnsupportedModelError, match=rf"seen {n_seen}.*\nHint"):
             read(model)
     model = xgboost.XGBClassifier(objective="multi:softmax", **settings).fit(X, y)
     for ours in (read_model(model), spinney.accelerate(model)):

@@ -11,6 +11,14 @@ import reference
 from spinney import Forest
 from spinney.runtime import widening
 from spinney.runtime.bitslice_kernels import compare_categories, find_codes_of
+from spinney.runtime.bitslicing import (
+    CATEGORICAL,
+    MISSING_LEFT,
+    NO_BIT,
+    members_as_bits,
+)
+from spinney.runtime.kernel_cache import kernel
+from spinney.runtime.simd import STRIDE, count_ones, unite_planes
 from spinney.runtime.widening import widened
 from strategies import forests, random_forest
 
@@ -44,22 +52,49 @@ def test_bits_of_categories_are_those_of_the_obvious_twin(n_codes, rule, dtype):
     rng = np.random.default_rng(n_codes)
     values = hard_values(n_codes, dtype, n_codes, 128)
     code = np.empty(128, dtype=np.int64)
-    bit = np.empty(128, dtype=np.uint64)
-    find_codes_of(values, 0, 128, RULES.index(rule), code, bit)
+    planes = np.full(64 * STRIDE, 7, dtype=np.uint64)
+    present = find_codes_of(values, 0, 128, RULES.index(rule), code, planes)
+    has_rows = planes.reshape(64, STRIDE).any(axis=1)
+    assert int(present) == sum(1 << k for k in np.flatnonzero(has_rows).tolist())
+    assert not planes.reshape(64, STRIDE)[:, 2:].any()
     for missing_left in (False, True):
         members = set(np.flatnonzero(rng.random(n_codes) < 0.5).tolist())
         members.add(n_codes - 1)
         words = np.zeros(n_codes // 32 + 2, dtype=np.uint32)  # one before the set
         for member in members:
             words[1 + member // 32] |= np.uint32(1 << member % 32)
-        outcomes = np.zeros(3, dtype=np.uint64)
-        compare_categories(
-            code, bit, missing_left, words, 1, len(words), 2, outcomes, 1
-        )
-        found = [(int(outcomes[1 + r // 64]) >> r % 64) & 1 for r in range(128)]
         expected = [goes_right(x, members, rule, missing_left) for x in values]
-        assert found == [int(right) for right in expected]
+        expected = sum(1 << r for r, right in enumerate(expected) if right)
+
+        outcomes = np.zeros(3, dtype=np.uint64)
+        compare_categories(code, missing_left, words, 1, len(words), 2, outcomes, 1)
+        assert int(outcomes[1]) | int(outcomes[2]) << 64 == expected
         assert outcomes[0] == 0
+
+        kind = np.array([CATEGORICAL | MISSING_LEFT * missing_left], dtype=np.uint8)
+        one_set = np.array([1, len(words)]), words, np.array([0])
+        left = int(members_as_bits(*one_set, kind)[0])
+        if n_codes > NO_BIT:
+            assert left == 1 << NO_BIT
+            continue
+        for chosen, flips in ((~left, 0), (left, ~np.uint64(0))):
+            chosen = np.uint64(chosen & int(present))
+            assert count_ones_of(chosen) == int(chosen).bit_count()
+            outcomes = np.zeros(1 + STRIDE, dtype=np.uint64)
+            unite(planes, chosen, outcomes, np.uint64(flips))
+            assert int(outcomes[1]) | int(outcomes[2]) << 64 == expected
+            assert outcomes[0] == 0
+
+
+@kernel
+def unite(planes, chosen, outcomes, flips):
+    zero, one = np.uint64(0), np.uint64(1)
+    unite_planes(planes, zero, np.uint64(STRIDE), chosen, outcomes, one, flips)
+
+
+@kernel
+def count_ones_of(word):
+    return count_ones(word)
 
 
 def with_categories(seed, rule):

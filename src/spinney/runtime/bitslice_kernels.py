@@ -17,7 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.bitslicing import CATEGORICAL, LOOK_AHEAD, MISSING_LEFT
+from spinney.runtime.bitslicing import (
+    CATEGORICAL,
+    LOOK_AHEAD,
+    MISSING_LEFT,
+    NAN_BIT,
+    NO_BIT,
+)
 from spinney.runtime.building import FINISH, KEEP, MARK
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.simd import (
@@ -27,6 +33,7 @@ from spinney.runtime.simd import (
     codes_of_10_planes,
     codes_of_16_planes,
     copy_vector,
+    count_ones,
     exceeding,
     exceeding_or_missing,
     finish_rows,
@@ -34,13 +41,11 @@ from spinney.runtime.simd import (
     mark_rows,
     prefetch,
     split_rows,
+    unite_planes,
 )
 from spinney.runtime.walk_kernels import goes_right
 
 u = np.uint64
-
-# Bits of a small set of categories that stand for "none of them" and for NaN.
-NO_BIT, NAN_BIT = 62, 63
 
 # Conditions between fetching the slot of their outcomes and writing them.
 FETCH_AHEAD = 6
@@ -116,7 +121,7 @@ def compare_special(
 
 
 @kernel
-def find_codes_of(values, first, n_rows, rule, code, bit):
+def find_codes_of(values, first, n_rows, rule, code, planes):
     """Write the category of each row of a column; once for all tests of the column.
 
     Parameters
@@ -127,30 +132,40 @@ def find_codes_of(values, first, n_rows, rule, code, bit):
         Number of rows; what a number that is no integer means, as in `Categories`.
     code : ndarray of shape (n_rows,), dtype=int64
         Overwritten: the category, -1 for what is none, -2 for NaN.
-    bit : ndarray of shape (n_rows,), dtype=uint64
-        Overwritten: the same as the number of a bit, `NO_BIT` for what is none or too
-        large, `NAN_BIT` for NaN.
+    planes : ndarray of shape (64 * n_padded,), dtype=uint64
+        Overwritten: for each category the rows that have it, as words, with `NO_BIT`
+        for what is none or too large and `NAN_BIT` for NaN. `n_padded` is a multiple of
+        `STRIDE`; words behind those of the rows become zero.
+
+    Returns
+    -------
+    present : uint64
+        A bit for each of these planes that has any rows.
     """
+    planes[:] = u(0)
+    size = u(planes.shape[0] // 64)
+    present = u(0)
     for r in range(u(n_rows)):
         x = values[u(first) + r]
         category = np.trunc(x) if rule == 0 else np.floor(x)
         is_one = category >= 0 and category < 2147483648.0
         is_one = is_one and (rule != 2 or x == category)
         code[r] = np.int64(category) if is_one else (-2 if x != x else -1)
-        bit[r] = u(code[r]) if is_one and category < NO_BIT else u(NO_BIT)
+        bit = u(code[r]) if is_one and category < NO_BIT else u(NO_BIT)
         if x != x:
-            bit[r] = u(NAN_BIT)
+            bit = u(NAN_BIT)
+        present |= u(1) << bit
+        planes[bit * size + (r >> u(6))] |= u(1) << (r & u(63))
+    return present
 
 
 @kernel
-def compare_categories(
-    code, bit, missing_left, sets, begin, end, n_words, outcomes, start
-):
+def compare_categories(code, missing_left, sets, begin, end, n_words, outcomes, start):
     """Test the categories of a column; a bit per row says "goes right".
 
     Parameters
     ----------
-    code, bit
+    code
         Of `find_codes_of`.
     missing_left : bool
         Whether NaN goes left.
@@ -159,20 +174,6 @@ def compare_categories(
     n_words, outcomes, start
         As for `compare`.
     """
-    small = u(0)  # the whole set, if it fits beside the two special bits
-    fits = end - begin <= 2
-    if fits:
-        for k in range(end - begin):
-            small |= u(sets[begin + k]) << u(32 * k)
-        fits = small >> u(NO_BIT) == u(0)
-    if fits:
-        right = ~(small | (u(missing_left) << u(NAN_BIT)))
-        for w in range(u(n_words)):
-            word = u(0)
-            for r in range(u(64)):
-                word |= ((right >> bit[u(64) * w + r]) & u(1)) << r
-            outcomes[u(start) + w] = word
-        return
     n_codes = 32 * (end - begin)
     for w in range(n_words):
         word = u(0)
@@ -194,14 +195,17 @@ def compare_others(
     """Evaluate the conditions that are in no chain for some rows of a block.
 
     Their columns begin at `start` in `values`, their outcomes with the word
-    `first_word` of each.
+    `first_word` of each. A small set of categories is the union of their rows, or the
+    rows outside the union of all others, whichever are fewer.
     """
     column, threshold = schedule.condition_column, schedule.condition_threshold
     kind, which = schedule.condition_kind, schedule.condition_set
-    slot = schedule.condition_slot
+    slot, members = schedule.condition_slot, schedule.condition_members
     offsets, sets = categories.offsets, categories.words
+    size = u((n_words + STRIDE - 1) // STRIDE * STRIDE)
     code = np.empty(64 * n_words, dtype=np.int64)
-    bit = np.empty(64 * n_words, dtype=np.uint64)
+    planes = np.empty(u(64) * size, dtype=np.uint64)
+    present = u(0)
     coded = -1  # the column whose codes these are
     for q in range(schedule.chain_offsets[-1], column.shape[0]):
         first, target = start[column[q]], slot[q] * words + first_word
@@ -211,10 +215,18 @@ def compare_others(
             if coded != column[q]:
                 coded = column[q]
                 rule = categories.rule
-                find_codes_of(values, first, 64 * n_words, rule, code, bit)
+                present = find_codes_of(values, first, 64 * n_words, rule, code, planes)
+            left = members[q]
+            if left & (u(1) << u(NO_BIT)) == u(0):
+                chosen, flips = present & ~left, u(0)
+                if count_ones(chosen) > count_ones(present & left):
+                    chosen, flips = present & left, ~u(0)
+                for w in range(u(0), size, u(STRIDE)):
+                    at = u(target) + w
+                    unite_planes(planes, w, size, chosen, outcomes, at, flips)
+                continue
             compare_categories(
                 code,
-                bit,
                 kind[q] & MISSING_LEFT != 0,
                 sets,
                 offsets[which[q]],

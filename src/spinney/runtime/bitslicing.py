@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 # Flags of a node or a condition.
 MISSING_LEFT, ZERO_IS_MISSING, CATEGORICAL = 1, 2, 4
 
+# Bits of a set of categories for "none of them", and "too many", and for NaN.
+NO_BIT, NAN_BIT = 62, 63
+
 # Larger trees are walked: their splits would cost more than their levels do.
 MAX_BITSLICED_LEAVES = 1024
 
@@ -101,6 +104,7 @@ class Schedule(NamedTuple):
     condition_threshold: NDArray[np.floating]
     condition_set: NDArray[np.int64]
     condition_kind: NDArray[np.uint8]
+    condition_members: NDArray[np.uint64]  # small sets as bits; see `members_as_bits`
     condition_slot: NDArray[np.int64]
     run_offsets: NDArray[np.int64]  # per tree, and one more, into the next two
     run_kind: NDArray[np.int64]  # these three: see `building.schedule_splits`
@@ -133,6 +137,39 @@ def category_sets(forest: Forest) -> NDArray[np.int64]:
     ]
     # The last entry is for nodes without a set.
     return np.array([*same, -1], dtype=np.int64)[chosen]
+
+
+def members_as_bits(
+    offsets: NDArray[np.int64] | None,
+    words: NDArray[np.uint32] | None,
+    category_set: NDArray[np.int64],
+    kind: NDArray[np.uint8],
+) -> NDArray[np.uint64]:
+    """Return which categories go left at each condition, as the bits of a word.
+
+    Parameters
+    ----------
+    offsets, words
+        The sets of categories, as in `Forest`.
+    category_set, kind
+        Per condition: its set of categories, -1 for none; its flags.
+
+    Returns
+    -------
+    members : ndarray of shape (n_conditions,), dtype=uint64
+        `NAN_BIT` is set if NaN goes left, `NO_BIT` if the set has no room in the bits
+        below it, or there is none.
+    """
+    members = np.full(len(category_set), 1 << NO_BIT, dtype=np.uint64)
+    if offsets is None or words is None:
+        return members
+    for condition in np.flatnonzero(category_set >= 0):
+        begin, end = offsets[category_set[condition] :][:2]
+        content = int.from_bytes(words[begin:end].astype("<u4").tobytes(), "little")
+        if content >> NO_BIT == 0:
+            nan = bool(kind[condition] & MISSING_LEFT)
+            members[condition] = content | nan << NAN_BIT
+    return members
 
 
 def node_kinds(forest: Forest) -> NDArray[np.uint8]:
@@ -463,6 +500,12 @@ def _make_schedule(
         threshold[order],
         bitsliced.condition_set[order],
         kind[order],
+        members_as_bits(
+            forest.category_offsets,
+            forest.category_words,
+            bitsliced.condition_set[order],
+            kind[order],
+        ),
         slot[order],
         run_offsets,
         run_kind,

@@ -234,6 +234,71 @@ def _copy(_context: Any, words: Any, source: Any, target: Any) -> Any:
 
 
 @intrinsic
+def _unite(
+    _context: Any,
+    planes: Any,
+    word: Any,
+    apart: Any,
+    chosen: Any,
+    outcomes: Any,
+    outcome: Any,
+    flips: Any,
+) -> Any:
+    index = types.uint64
+    signature = types.void(planes, index, index, index, outcomes, index, index)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        integer = ir.IntType(WORD)
+        vector = ir.VectorType(integer, STRIDE)
+        at_outcome = _vectors(signature, args, context, builder)(4, 5)
+        one = builder.insert_element(
+            ir.Constant(vector, ir.Undefined), args[6], _zero()
+        )
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), STRIDE), [0] * STRIDE)
+        before = builder.shuffle_vector(one, one, everywhere)
+        kind = ir.FunctionType(integer, [integer, ir.IntType(1)])
+        lowest = _function(builder.module, kind, "llvm.cttz.i64")
+        nothing = ir.Constant(integer, 0)
+        entry = builder.block
+        loop = builder.append_basic_block("unite")
+        body = builder.append_basic_block("unite.plane")
+        end = builder.append_basic_block("unite.end")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        left, united = builder.phi(integer), builder.phi(vector)
+        left.add_incoming(args[3], entry)
+        united.add_incoming(ir.Constant(vector, [0] * STRIDE), entry)
+        builder.cbranch(builder.icmp_unsigned("!=", left, nothing), body, end)
+        builder.position_at_end(body)
+        number = builder.call(lowest, [left, ir.Constant(ir.IntType(1), 1)])
+        start = builder.add(args[1], builder.mul(number, args[2]))
+        plane = _pointer_to(context, builder, signature.args[0], args[0], start, vector)
+        more = builder.or_(united, builder.load(plane, align=8))
+        rest = builder.and_(left, builder.sub(left, ir.Constant(integer, 1)))
+        left.add_incoming(rest, body)
+        united.add_incoming(more, body)
+        builder.branch(loop)
+        builder.position_at_end(end)
+        builder.store(builder.xor(united, before), at_outcome, align=8)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _count_ones(_context: Any, word: Any) -> Any:
+    signature = types.uint64(types.uint64)
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        integer = ir.IntType(WORD)
+        kind = ir.FunctionType(integer, [integer])
+        count = _function(builder.module, kind, "llvm.ctpop.i64")
+        return builder.call(count, [args[0]])
+
+    return signature, generate
+
+
+@intrinsic
 def _add_four_pairs(
     _context: Any,
     sums: Any,
@@ -498,6 +563,26 @@ def _plain_split(
     _part(sets, old)[:] ^= moved
 
 
+def _plain_unite(
+    planes: Any,
+    word: Any,
+    apart: Any,
+    chosen: Any,
+    outcomes: Any,
+    outcome: Any,
+    flips: Any,
+) -> None:
+    united = np.zeros(STRIDE, dtype=np.uint64)
+    for k in range(WORD):
+        if int(chosen) >> k & 1:
+            united |= _part(planes, int(word) + k * int(apart))
+    _part(outcomes, outcome)[:] = united ^ np.uint64(flips)
+
+
+def _plain_count_ones(word: Any) -> np.uint64:
+    return np.uint64(int(word).bit_count())
+
+
 def _plain_copy(words: Any, source: Any, target: Any) -> None:
     _part(words, target)[:] = _part(words, source)
 
@@ -536,6 +621,14 @@ keep_rows = _keep if compiles else _plain_keep
 # (sets, old, new, planes, plane, outcomes, outcome): these rows leave the old set and
 # become the new one.
 split_rows = _split if compiles else _plain_split
+
+# (planes, word, apart, chosen, outcomes, outcome, flips): the outcome becomes the union
+# of the planes that have a bit in `chosen`, flipped where `flips` has a bit. The planes
+# lie `apart` words apart.
+unite_planes = _unite if compiles else _plain_unite
+
+# (word) -> number of its bits that are set.
+count_ones = _count_ones if compiles else _plain_count_ones
 
 # (words, source, target): the words from `source` are copied to `target`.
 copy_vector = _copy if compiles else _plain_copy
