@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 import sklearn
@@ -264,6 +266,7 @@ def turning_point_of_wobble(at):
 # ------------------------------------------------------------------ any threshold
 
 
+@cache
 def boosted(name):
     """Return a model of another library, and rows."""
     X, y = make_classification(1200, 8, weights=[0.8], random_state=4)

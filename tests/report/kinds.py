@@ -35,6 +35,22 @@ KINDS = (
     "pruner",
     "budgeted",
 )
+# One of each kind of page: what labels add to a report is the same for the others.
+WITHOUT_LABELS = (
+    "soft votes",
+    "hard votes of several",
+    "called voters",
+    "thresholds",
+    "per class",
+    "accuracy loss",
+    "all trees",
+    "anytime",
+    "pruner",
+    "budgeted",
+)
+LABELLED_OR_NOT = [(kind, True) for kind in KINDS] + [
+    (kind, False) for kind in WITHOUT_LABELS
+]
 BOUNDED = ("threshold", "per class", "accuracy loss")
 STOPPING = tuple(
     name for name in KINDS if name not in ("all trees", "anytime", "pruner", "budgeted")

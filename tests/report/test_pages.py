@@ -19,7 +19,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 
 import spinney
-from report.kinds import KINDS, STOPPING, forest, reported, rows
+from report.kinds import KINDS, LABELLED_OR_NOT, STOPPING, forest, reported, rows
 from spinney.report import Report, make_report
 from spinney.report.page_stopping import _without_thresholds
 from spinney.report.rendering import json_in_html
@@ -76,8 +76,7 @@ def hostile():
     return make_report(quick, X_new, labels[y_new])
 
 
-@pytest.mark.parametrize("labelled", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "labelled"), LABELLED_OR_NOT)
 def test_html_is_well_formed_and_loads_nothing(kind, labelled):
     page = reported(kind, labelled).to_html()
     parsed = Parsed(page)

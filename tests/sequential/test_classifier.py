@@ -199,7 +199,7 @@ def test_a_vote_that_goes_with_the_size_of_the_trees_breaks_no_bound(
         return solved[key]
 
     monkeypatch.setattr("spinney.sequential.problems.find_strategy", solved_once)
-    bound, n_orders, n_wrong, plans = 0.05, 600, 0, set()
+    bound, n_orders, n_wrong, plans = 0.05, 200, 0, set()
     for seed in range(n_orders):
         quick = SequentialVotingClassifier(
             forest,
