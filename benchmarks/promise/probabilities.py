@@ -10,6 +10,7 @@ others: area under the ROC curve, expected calibration error (15 bins), and tree
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from spinney.report.probabilities import area_under_curve, calibration_error
 
 DATASETS = ("adult", "census_income_kdd", "cdc_diabetes", "magic", "nomao")
 BOUND, N_ROWS = 0.005, 4000
+VOTING = {"forest": "soft", "forest, hard votes": "hard"}
 HEADS = (
     "data",
     "model",
@@ -43,19 +45,22 @@ def measure(
 
     Parameters
     ----------
-    dataset, kind, cache, n_trees
+    dataset, cache, n_trees
         As in `cases.pool_of`.
+    kind : str
+        "lightgbm", or a key of `VOTING`.
     """
     table = data.load(dataset)
-    pool = cases.pool_of(dataset, kind, cache, n_trees)
+    model = "lightgbm" if kind == "lightgbm" else "forest"
+    pool = cases.pool_of(dataset, model, cache, n_trees)
     # The same draw as that of the pool, of which labels are needed too.
     n_trained = min(cases.MOST_TRAINED, int(cases.SHARE_TRAINED * len(table.y)))
     order = np.random.default_rng(0).permutation(len(table.y))
     y = table.y[order[n_trained : n_trained + cases.MOST_IN_POOL]]
     held_out = slice(N_ROWS, N_ROWS + cases.MOST_HELD_OUT)
     make: Any = spinney.CascadeClassifier
-    if kind == "forest":
-        make = spinney.SequentialVotingClassifier
+    if kind != "lightgbm":
+        make = partial(spinney.SequentialVotingClassifier, voting=VOTING[kind])
     quick = make(FrozenEstimator(pool.model), max_disagreement=BOUND, random_state=0)
     quick.fit(pool.X[:N_ROWS])
     X, y = pool.X[held_out], y[held_out]
@@ -102,7 +107,7 @@ def main() -> None:
     given = parser.parse_args()
     datasets = DATASETS[3:4] if given.quick else DATASETS
     results = []
-    for kind in ("lightgbm", "forest"):
+    for kind in ("lightgbm", *VOTING):
         for dataset in datasets:
             n_trees = 40 if given.quick else None
             results.append(measure(dataset, kind, given.cache, n_trees))

@@ -356,6 +356,54 @@ def test_files_of_older_versions_learn_them_and_forged_ones_are_refused(tmp_path
             spinney.load(path)
 
 
+@pytest.mark.parametrize("name", ["soft", "hard", "averaged"])
+def test_rows_of_forests_rank_by_their_leaves(name, tmp_path):
+    quick, model, X, _ = fitted(name)
+    means = quick._exit_probabilities.leaf_means
+    n_evaluated = quick.predict_counted(X)[1]
+    here = n_evaluated == means.point
+    assert here.sum() > 100
+    found = quick.predict_proba(X[here])[:, 1]
+    trees = quick.forest_.take(quick.order_[: means.point])
+    votes = trees.votes(X[here]).sum(axis=1)
+    # Votes have few values; leaves tell apart rows with the same ones.
+    assert len(np.unique(found)) > 3 * len(np.unique(votes))
+    most = np.bincount(votes).argmax()
+    own = model.predict_proba(X[here])[votes == most, 1]
+    assert np.corrcoef(found[votes == most], own)[0, 1] > 0.3
+    path = tmp_path / "quick.spinney"
+    spinney.save(quick, path)
+    saved = path.read_bytes()
+    for name, wrong in (
+        ("probability_leaf_means", lambda one: one[1:]),
+        ("probability_leaf_point", lambda one: one + 1),
+        ("probability_leaf_point", lambda one: np.append(one, one)),
+    ):
+
+        def forge(arrays, name=name, wrong=wrong):
+            code, array = arrays[name]
+            arrays[name] = code, wrong(array)
+
+        path.write_bytes(with_arrays(saved, forge))
+        with pytest.raises(FormatError, match="means of leaves"):
+            spinney.load(path)
+
+
+def test_two_classes_with_an_output_each_agree_in_float32():
+    xgboost = pytest.importorskip("xgboost")
+    X, y = ROWS[2]
+    model = xgboost.train(
+        {"objective": "multi:softprob", "num_class": 2, "max_depth": 3, "nthread": 1},
+        xgboost.DMatrix(X[:1000], y[:1000]),
+        20,
+    )
+    quick = CascadeClassifier(
+        FrozenEstimator(spinney.read_model(model)), max_disagreement=0.1, random_state=0
+    ).fit(X[1000:1100])
+    low, high = quick._probability_limits()
+    assert np.float32(low) < np.float32(high)
+
+
 def test_rows_with_category_values_are_encoded_once():
     catboost = pytest.importorskip("catboost")
     rng = np.random.default_rng(0)

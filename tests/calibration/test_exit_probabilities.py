@@ -70,7 +70,7 @@ def test_probabilities_are_such_and_agree_with_the_answers(n_rows, n_classes, se
         )
         lookup = known.of_single_rows()
         one_by_one = [
-            lookup(int(c), int(n), s)
+            lookup(int(c), int(n), s, None)
             for c, n, s in zip(given_classes, new[1], new[2], strict=True)
         ]
         assert np.allclose(one_by_one, found, rtol=0, atol=1e-14)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import _num_samples
 
 from spinney.base.estimator import EnsembleClassifier
 from spinney.calibration.exit_probabilities import LEAD, ExitProbabilities
+from spinney.calibration.leaf_means import LeafMeans
 from spinney.errors import FormatError
 from spinney.forest import Forest
 from spinney.persistence.container import Arrays
@@ -89,12 +90,27 @@ class EarlyProbabilities(EnsembleClassifier):
             return  # what was left out for a row is not known: all trees are evaluated
         has_some = self.forest_ is None or self.forest_.link != "none"
         if len(self.classes_) > 1 and len(points) and has_some:
+            classes, n_evaluated, sums = self._engine.evaluate_with_sums(
+                rows, self.n_jobs
+            )
+            full = self._own_probabilities(rows)
+            leaf_means = None
+            if len(self.classes_) == 2 and self.forest_ is not None:
+                learnt = LeafMeans.learn(
+                    self.forest_, self.rule_.order, n_evaluated, rows, full
+                )
+                if learnt is not None:
+                    leaf_means, scores = learnt
+                    here = n_evaluated == leaf_means.point
+                    sums[here, 0] = scores[here]
+                    scale[points == leaf_means.point] = 1.0
             self._exit_probabilities = ExitProbabilities.learn(
                 points,
                 scale,
                 self._probability_limits(),
-                self._engine.evaluate_with_sums(rows, self.n_jobs),
-                self._own_probabilities(rows),
+                (classes, n_evaluated, sums),
+                full,
+                leaf_means,
             )
 
     def _points_and_scale(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -112,8 +128,12 @@ class EarlyProbabilities(EnsembleClassifier):
     def _probability_limits(self) -> tuple[float, float]:
         """Return the probabilities of the second of two classes next to a decision."""
         forest = self.forest_
-        if forest is None or forest.n_outputs != 1:
+        if forest is None:
             return 0.5, float(np.nextafter(0.5, 1.0))
+        if forest.n_outputs != 1:
+            raw = np.zeros((1, forest.n_outputs), dtype=forest.engine.sum_dtype)
+            half = forest.probabilities(raw).dtype.type(0.5)
+            return 0.5, float(np.nextafter(half, half + half))
         dtype = forest.engine.sum_dtype.type
         least = dtype(forest.effective_threshold)
         raw = np.array([[np.nextafter(least, dtype(-np.inf))], [least]], dtype=dtype)
@@ -158,7 +178,14 @@ class EarlyProbabilities(EnsembleClassifier):
         early = np.flatnonzero(~stays)
         found = np.empty((len(classes), own.shape[1]), dtype=own.dtype)
         found[last] = own
-        found[early] = self._known_probabilities().probabilities(
+        known = self._known_probabilities()
+        if known.leaf_means is not None:
+            here = np.flatnonzero(n_evaluated == known.leaf_means.point)
+            if len(here):
+                sums[here, 0] = known.leaf_means.scores(
+                    _safe_indexing(rows, here), self.n_jobs
+                )
+        found[early] = known.probabilities(
             classes[early], n_evaluated[early], sums[early]
         )
         return found
@@ -236,12 +263,16 @@ class EarlyProbabilities(EnsembleClassifier):
         known = self._exit_probabilities
         if known is None:
             return {}
-        return {
+        arrays = {
             "probability_tables": known.tables.reshape(len(known.points), -1),
             "probability_offsets": known.offsets,
             "probability_scores": known.scores,
             "probability_values": known.values,
         }
+        if known.leaf_means is not None:
+            arrays["probability_leaf_point"] = np.array([known.leaf_means.point])
+            arrays["probability_leaf_means"] = known.leaf_means.means
+        return arrays
 
     def _take_probabilities(self, arrays: Arrays) -> None:
         """Take what has been learnt out of arrays; older files do not have it."""
@@ -258,6 +289,18 @@ class EarlyProbabilities(EnsembleClassifier):
         if n_classes < 2 or tables.shape != (len(points), 2 * n_columns):
             msg = "its probabilities of early exits do not belong to its rule"
             raise FormatError(msg)
+        leaf_means = None
+        if "probability_leaf_means" in arrays:
+            point = take_array(arrays, "probability_leaf_point", np.int64, 1)
+            means = take_array(arrays, "probability_leaf_means", np.float64, 1)
+            here = np.isin(points, point) & (points > 0)
+            if len(point) != 1 or not here.any() or n_classes != 2:
+                msg = "its means of leaves do not belong to its rule"
+                raise FormatError(msg)
+            leaf_means = LeafMeans.of(
+                self.forest_, self.rule_.order, int(point[0]), np.array(means)
+            )
+            scale[here] = 1.0
         known = ExitProbabilities(
             points,
             scale,
@@ -267,6 +310,7 @@ class EarlyProbabilities(EnsembleClassifier):
             np.array(offsets),
             np.array(scores),
             np.array(values),
+            leaf_means,
         )
         known.check()
         self._exit_probabilities = known

@@ -4,7 +4,8 @@ A row that leaves before the last tree has no probability of its own: the trees 
 would have made it up were not evaluated. What can be said honestly is what the full
 ensemble said of calibration rows that left in the same way: at the same exit point,
 with the same prediction and a similar partial score. These means are kept here,
-isotonic in the partial score. They need no labels.
+isotonic in the partial score. They need no labels. At one exit point of a forest
+`leaf_means` gives the scores; all else are sums.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import FormatError
+
+if TYPE_CHECKING:
+    from spinney.calibration.leaf_means import LeafMeans
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -56,6 +60,8 @@ class ExitProbabilities:
     scores, values : ndarray of shape (n_knots,)
         Scores, ascending within a curve, and the mean full probability there. Between
         two scores it is linear, beyond the ends constant.
+    leaf_means : LeafMeans, optional
+        What gives the scores at one exit point, instead of sums; its scale is 1.
     """
 
     points: Integers
@@ -66,6 +72,7 @@ class ExitProbabilities:
     offsets: Integers
     scores: Numbers
     values: Numbers
+    leaf_means: LeafMeans | None = None
 
     @classmethod
     def learn(
@@ -75,6 +82,7 @@ class ExitProbabilities:
         limits: tuple[float, float],
         answered: tuple[NDArray[np.integer], NDArray[np.integer], Numbers],
         full: NDArray[np.floating],
+        leaf_means: LeafMeans | None = None,
     ) -> ExitProbabilities:
         """Return what calibration rows say.
 
@@ -87,6 +95,8 @@ class ExitProbabilities:
             `EarlyExitEngine.evaluate_with_sums` returns them.
         full : ndarray of shape (n_rows, n_classes)
             Probabilities that the full ensemble gives.
+        leaf_means : LeafMeans, optional
+            What the sums of the rows at one exit point have been replaced by.
         """
         classes, n_evaluated, sums = answered
         left = np.flatnonzero(np.isin(n_evaluated, points))
@@ -101,19 +111,29 @@ class ExitProbabilities:
         columns = [1] if n_classes == 2 else list(range(n_classes))
         tables = np.zeros((len(points), len(columns), 2), dtype=np.int64)
         curves: list[tuple[Numbers, Numbers]] = []
+        # Scores of leaves are not put together with sums.
+        own = n_evaluated[left] == (-1 if leaf_means is None else leaf_means.point)
         for c, label in enumerate(columns):
             for side in (0, 1):
-                rows = np.flatnonzero((classes[left] == label) == bool(side))
-                if len(rows) == 0:
+                predicted = (classes[left] == label) == bool(side)
+                rows = np.flatnonzero(predicted & ~own)
+                groups = np.zeros(len(points), dtype=np.int64)
+                first = len(curves)
+                if len(rows):
+                    groups = _groups(np.bincount(k[rows], minlength=len(points)))
+                    for group in range(int(groups[-1]) + 1):
+                        some = rows[groups[k[rows]] == group]
+                        curves.append(_curve(scores[some, c], full[left[some], label]))
+                else:
                     # No row has left in this way: what is usual for a prediction.
                     rest = (1.0 - typical) / (n_classes - 1)
-                    tables[:, c, side] = len(curves)
                     curves.append((np.zeros(1), np.array([typical if side else rest])))
-                    continue
-                groups = _groups(np.bincount(k[rows], minlength=len(points)))
-                tables[:, c, side] = len(curves) + groups
-                for group in range(int(groups[-1]) + 1):
-                    some = rows[groups[k[rows]] == group]
+                tables[:, c, side] = first + groups
+                if own.any():
+                    some = np.flatnonzero(own & predicted)
+                    if len(some) < LEAST_ROWS:
+                        some = np.flatnonzero(own)
+                    tables[k[own][0], c, side] = len(curves)
                     curves.append(_curve(scores[some, c], full[left[some], label]))
         lengths = [len(curve[0]) for curve in curves]
         return cls(
@@ -125,6 +145,7 @@ class ExitProbabilities:
             np.append(0, np.cumsum(lengths)).astype(np.int64),
             np.concatenate([curve[0] for curve in curves]),
             np.concatenate([curve[1] for curve in curves]),
+            leaf_means,
         )
 
     def probabilities(
@@ -142,7 +163,7 @@ class ExitProbabilities:
         n_evaluated : ndarray of shape (n_rows,)
             Exit points at which they did.
         sums : ndarray of shape (n_rows, n_sums)
-            What the trees evaluated add up to.
+            What the trees evaluated add up to, or the scores of `leaf_means`.
 
         Returns
         -------
@@ -183,13 +204,13 @@ class ExitProbabilities:
             )
         return found
 
-    def of_single_rows(self) -> Callable[[int, int, Numbers], Numbers]:
+    def of_single_rows(self) -> Callable[[int, int, Numbers, Any], Numbers]:
         """Return what `probabilities` does, for one row at a time and without arrays.
 
         Returns
         -------
         lookup : callable
-            Takes a class index, a number of trees and an array of sums.
+            Takes a class index, a number of trees, an array of sums and the row.
         """
         places = {point: k for k, point in enumerate(self.points.tolist())}
         scale, tables = self.scale.tolist(), self.tables.tolist()
@@ -210,13 +231,20 @@ class ExitProbabilities:
             slope = (y[right] - y[right - 1]) / (high - low)
             return slope * (score - low) + y[right - 1]
 
-        def of_two(winner: int, n_evaluated: int, sums: Numbers) -> Numbers:
+        point, score = -1, None
+        if self.leaf_means is not None:
+            point, score = self.leaf_means.point, self.leaf_means.forest.predictor()
+
+        def of_two(winner: int, n_evaluated: int, sums: Numbers, row: Any) -> Numbers:
             k = places[n_evaluated]
-            second = mean(tables[k][0][winner], float(sums[0]) * scale[k])
+            one = sums[0]
+            if n_evaluated == point and score is not None:
+                one = score(row)
+            second = mean(tables[k][0][winner], float(one) * scale[k])
             second = max(second, least) if winner else min(second, most)
             return np.array((1.0 - second, second))
 
-        def of_several(winner: int, n_evaluated: int, sums: Numbers) -> Numbers:
+        def of_several(winner: int, n_evaluated: int, sums: Numbers, _: Any) -> Numbers:
             k = places[n_evaluated]
             scaled = [one * scale[k] for one in sums.tolist()]
             best = max(scaled)

@@ -536,7 +536,7 @@ class EarlyExitEngine:
 
     def probability_predictor(
         self,
-        lookup: Callable[[int, int, NDArray[np.float64]], NDArray[np.floating]],
+        lookup: Callable[[int, int, NDArray[np.float64], Any], NDArray[np.floating]],
         at_the_end: Callable[[Any, int], NDArray[np.floating]],
         answer: Callable[[Any], NDArray[np.floating]],
     ) -> EarlyProbabilityPredictor | EncodingPredictor:
@@ -546,7 +546,7 @@ class EarlyExitEngine:
         ----------
         lookup : callable
             Returns the probabilities of a row that left early: takes a class index, a
-            number of trees and the sums with which it left.
+            number of trees, the sums with which it left and the row.
         at_the_end : callable
             Returns those of a row that stayed to the end: takes the row and its class
             index, -1 if it is too close to call.

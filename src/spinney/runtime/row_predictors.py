@@ -289,7 +289,7 @@ class EarlyProbabilityPredictor(_OneRow):
         As for `RowPredictor`.
     lookup : callable
         Returns the probabilities of a row that left early: takes the class index, the
-        number of trees and the sums.
+        number of trees, the sums and the row.
     at_the_end : callable
         Returns those of a row that stayed to the end: takes the row and its class
         index, -1 if it is too close to call.
@@ -305,7 +305,7 @@ class EarlyProbabilityPredictor(_OneRow):
         kernel: Callable[..., tuple[int, int]],
         kernels: Kernels,
         prepare: Callable[[], Prepared],
-        lookup: Callable[[int, int, NDArray[np.float64]], NDArray[np.floating]],
+        lookup: Callable[[int, int, NDArray[np.float64], Any], NDArray[np.floating]],
         at_the_end: Callable[[Any, int], NDArray[np.floating]],
         answer: Callable[[Any], NDArray[np.floating]],
     ) -> None:
@@ -343,7 +343,7 @@ class EarlyProbabilityPredictor(_OneRow):
         winner, n_evaluated = self._kernel(wide, *arguments, sums)
         if n_evaluated == self._n_trees:
             return self._at_the_end(row, winner)
-        return self._lookup(winner, n_evaluated, sums[0])
+        return self._lookup(winner, n_evaluated, sums[0], row)
 
     def _checked(self, row: Any) -> Any:
         return self._answer(one_row(row, self._forest))
