@@ -18,6 +18,7 @@ from spinney.runtime.bitslicing import (
     members_as_bits,
 )
 from spinney.runtime.kernel_cache import kernel
+from spinney.runtime.leaf_masks import MAX_ROWS
 from spinney.runtime.simd import STRIDE, count_ones, unite_planes
 from spinney.runtime.widening import widened
 from strategies import forests, random_forest
@@ -176,3 +177,15 @@ def test_tables_that_would_be_too_large_are_not_made(monkeypatch):
     np.testing.assert_array_equal(
         few.predict(np.ones((3, forest.n_features))), expected
     )
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_few_rows_with_categories_go_by_masks_where_trees_are_small(rule):
+    forest = random_forest(7, task="mean", categories=rule, n_trees=30)
+    engine = forest.engine
+    assert engine._least_masked == engine.widened.engine._least_masked <= MAX_ROWS
+    columns = [hard_values(40, np.float32, k, 12) for k in range(forest.n_features)]
+    rows = engine.rows(np.column_stack(columns))
+    expected = reference.raw(forest, rows)
+    np.testing.assert_array_equal(engine._masked_raw(rows, 1), expected)
+    np.testing.assert_array_equal(forest.decision_function(rows), expected)

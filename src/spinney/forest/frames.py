@@ -228,6 +228,11 @@ class _PandasFrame(Frame):
         return self.native.iloc[:, numbers]
 
     @cached_property
+    def _every(self) -> list[Any]:
+        """All columns: one by one they take several times as long to get."""
+        return [series for _, series in self.native.items()]
+
+    @cached_property
     def _kinds(self) -> set[Any]:
         return set(self.native.dtypes)
 
@@ -270,13 +275,13 @@ class _PandasFrame(Frame):
         return str(self.native.dtypes.iloc[column])
 
     def levels(self, column: int) -> tuple[list[Any] | None, NDArray[np.intp]]:
-        series = self.native.iloc[:, column]
+        series = self._every[column]
+        if _is_of_numbers(series):
+            return None, np.empty(0, dtype=np.intp)
         kind = str(series.dtype)
         if kind == "category":
-            return (
-                _plain_values(series.cat.categories),
-                series.cat.codes.to_numpy().astype(np.intp),
-            )
+            coded = series.array  # the accessor takes as long as all the rest
+            return _plain_values(coded.categories), coded.codes.astype(np.intp)
         texts = kind.startswith(("str", "large_string"))
         if kind == "object":
             texts = any(isinstance(value, str) for value in series)
@@ -288,11 +293,13 @@ class _PandasFrame(Frame):
         return _plain_values(values), np.asarray(index, dtype=np.intp)
 
     def objects(self, column: int) -> list[Any] | None:
-        series = self.native.iloc[:, column]
+        series = self._every[column]
         return series.tolist() if str(series.dtype) == "object" else None
 
     def _numbers(self, column: int) -> Any:
-        series = self.native.iloc[:, column]
+        series = self._every[column]
+        if _is_of_numbers(series):
+            return series.to_numpy()
         if series.dtype.kind in "OM":  # None among numbers; dates are refused
             return [np.nan if is_missing(value) else value for value in series]
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -517,8 +524,14 @@ def _from_arrow(X: Any) -> Any:
 def _plain_values(values: Any) -> list[Any]:
     """Return the values of an index of pandas as Python's own."""
     return [
-        value.item() if isinstance(value, np.generic) else value for value in values
+        value.item() if isinstance(value, np.generic) else value
+        for value in values.to_numpy(dtype=object).tolist()
     ]
+
+
+def _is_of_numbers(series: Any) -> bool:
+    """Whether a series of pandas holds numbers or flags as NumPy does."""
+    return isinstance(series.dtype, np.dtype) and series.dtype.kind in "fiub"
 
 
 def is_missing(value: Any) -> bool:

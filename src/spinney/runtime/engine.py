@@ -276,7 +276,8 @@ class Engine:
     @cached_property
     def _least_masked(self) -> int:
         """From how many rows on masks over leaves are quicker than walking."""
-        return least_rows(self.forest)
+        wide = self.widened
+        return least_rows(self.forest if wide is None else wide.engine.forest)
 
     def _mask_arguments(self, dtype: type[np.floating]) -> MaskArguments:
         """Return what the kernel for a few rows of small trees needs."""
@@ -312,7 +313,7 @@ class Engine:
             n_rows, n_columns = X.shape
             if n_rows == 1:
                 score, arguments = score_rows, self._quick.get(X.dtype)
-            elif self._least_masked <= n_rows <= MAX_ROWS:
+            elif n_rows <= MAX_ROWS and n_rows >= self._least_masked:
                 score, arguments = score_masked_rows, self._quick_masks.get(X.dtype)
             else:
                 arguments = None
@@ -372,6 +373,9 @@ class Engine:
         self, rows: NDArray[np.floating], n_threads: int
     ) -> NDArray[np.floating]:
         """Return the raw scores of a few rows, by masks over leaves."""
+        wide = self.widened
+        if wide is not None:
+            return wide.engine._masked_raw(read_only(wide.rows(rows)), n_threads)
         arguments = self._mask_arguments(rows.dtype.type)
         total = np.empty((len(rows), self.forest.n_outputs), self.sum_dtype)
         score_masked_rows(rows, *arguments, self._ends, total)

@@ -93,6 +93,8 @@ def engine_uses() -> dict[str, Callable[[], object]]:
                 category_words=np.array([1]),
             )
             uses[f"categories, {row_type} rows"] = partial(_answer_row, coded, rows[0])
+            few = partial(coded.predict, rows[:2])
+            uses[f"categories, {row_type} rows, small batches"] = few
             rule = ExitRule.between([0, 1], [1], [-np.inf], [np.inf])
             early = EarlyExitEngine(forest, rule)
             read_only = forest.engine.rows(rows)
