@@ -24,7 +24,7 @@ TESTS_OF_KERNELS = tests/runtime tests/calibration tests/ordering tests/sequenti
 # What Python compiles is kept whatever the environment says: the tests start it often.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test test-export test-engines test-oldest test-newest plain-python slow lint format docs compare papers release-check clean
+.PHONY: help demo test test-export test-engines test-oldest test-newest plain-python slow lint format docs compare papers release-check wheel clean
 
 help:
 	@echo "make demo    show on a small data set what spinney does"
@@ -40,6 +40,7 @@ help:
 	@echo "make compare measure spinney beside other engines, twenty minutes"
 	@echo "make papers  the papers' tables and figures measured again, hours"
 	@echo "make release-check  build the release, install it elsewhere, try it"
+	@echo "make wheel   a wheel that carries compiled kernels for this Python"
 	@echo "make clean   remove .venv and everything that was built"
 
 demo: $(VENV)/ready-for-demo
@@ -148,6 +149,10 @@ papers: $(VENV)/ready-for-test
 
 release-check: $(VENV)/ready-for-test
 	.ci/release-check $(BIN)/python
+
+# LEVELS="x86-64-v3 x86-64-v4" names the kinds of processors.
+wheel: $(VENV)/ready-for-test
+	.ci/wheel-with-kernels $(BIN)/python
 
 clean:
 	rm -rf $(VENV) $(ENGINES) $(OTHERS) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \

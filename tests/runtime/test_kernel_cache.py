@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import errno
 import importlib
+import importlib.machinery
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -143,14 +145,24 @@ def test_other_changes_leave_the_key_as_it_was(package):
         (numba, "__version__"),
         (llvmlite, "__version__"),
         (np, "__version__"),
-        (sys, "version"),
+        (importlib.machinery, "EXTENSION_SUFFIXES"),
     ],
-    ids=["spinney", "numba", "llvmlite", "numpy", "python"],
+    ids=["spinney", "numba", "llvmlite", "numpy", "kind of python"],
 )
 def test_another_version_of_anything_changes_the_key(owner, name, monkeypatch):
     before = digest_now()
     assert digest_now() == before
     monkeypatch.setattr(owner, name, "another")
+    assert digest_now() != before
+
+
+def test_another_version_of_python_changes_the_key_and_another_build_does_not(
+    monkeypatch,
+):
+    before = digest_now()
+    monkeypatch.setattr(sys, "version", sys.version.replace("GCC", "Clang"))
+    assert digest_now() == before
+    monkeypatch.setattr(platform, "python_version", lambda: "3.11.99")
     assert digest_now() != before
 
 

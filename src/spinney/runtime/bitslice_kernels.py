@@ -24,6 +24,7 @@ from spinney.runtime.bitslicing import (
     NAN_BIT,
     NO_BIT,
 )
+from spinney.runtime.branch_free import number_if
 from spinney.runtime.building import FINISH, KEEP, MARK
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.simd import (
@@ -265,7 +266,7 @@ def _rank(values, first, n_rows, threshold, begin, end, rank):
         for r in range(u(n_rows)):
             index = rank[r]
             below = threshold[u(index) + u(half - 1)] < values[u(first) + r]
-            rank[r] = index + np.uint32(half) * np.uint32(below)
+            rank[r] = index + number_if(below, np.uint32(half))
         n_left -= half
 
 

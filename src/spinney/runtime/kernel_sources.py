@@ -7,9 +7,9 @@ sources counts, and that of the modules of spinney that they import, and all ver
 from __future__ import annotations
 
 import hashlib
+import importlib.machinery
 import platform
 import re
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -37,7 +37,10 @@ def source_digest() -> str:
         numba.__version__,
         llvmlite.__version__,
         np.__version__,
-        sys.version,
+        platform.python_version(),
+        # Tells free-threaded and debug builds apart, but not two builds of the same
+        # version: machine code may come in a wheel, or from another image.
+        importlib.machinery.EXTENSION_SUFFIXES,
         platform.machine(),
         # Machine code that calls Intel's vector functions needs them again.
         bool(config.USING_SVML),  # type: ignore[attr-defined]
