@@ -49,7 +49,8 @@ def _choosing(has_marks: bool) -> Any:
         signature = types.uint32(types.boolean, types.uint32)
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return choose(builder, *args, has_marks)
+            condition, number = args
+            return choose(builder, condition, number, has_marks)
 
         return signature, generate
 
