@@ -161,6 +161,19 @@ def test_columns_without_names_are_counted(fast):
         answering.columns_to_read(fast, list("abcde"))
 
 
+def test_a_key_does_not_pass_for_a_missing_column(rows):
+    """LightGBM takes columns by position, whatever their names: in memory only."""
+    import lightgbm
+    import pandas as pd
+
+    frame = pd.DataFrame(rows, columns=list("abcdef"))
+    model = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1)
+    fast = spinney.accelerate(model.fit(frame, rows[:, 0] > 0))
+    assert answering.columns_to_read(fast, list("uvwxyz")) == list("uvwxyz")
+    with pytest.raises(spinney.InvalidArgumentError, match=r"lack 1 of the 6 .* 'c'"):
+        answering.columns_to_read(fast, ["a", "b", "d", "e", "f", "id"])
+
+
 def test_regressors_answer_with_numbers(rows):
     from sklearn.ensemble import RandomForestRegressor
 

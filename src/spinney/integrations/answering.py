@@ -155,7 +155,8 @@ def columns_to_read(model: Any, given: list[str]) -> list[str]:
     -------
     columns : list of str
         By name if the model has feature names and all of them are there; other columns
-        are not read. By position otherwise, and their number must match.
+        are not read. By position if none of them is there, and then the number of
+        columns must match.
 
     Raises
     ------
@@ -170,10 +171,13 @@ def columns_to_read(model: Any, given: list[str]) -> list[str]:
     if names is not None and set(names) <= set(given):
         return names
     n_features = width(model)
-    strict = hasattr(model, "feature_names_in_")
+    # A frame with some of the names lacks columns, whatever their number: by position,
+    # a key would pass for a feature.
+    by_name = names is not None and bool(set(names) & set(given))
+    strict = hasattr(model, "feature_names_in_") or by_name
     if not strict and len(given) == n_features:
         return given
-    if names is not None and (strict or set(names) & set(given)):
+    if names is not None and strict:
         missing = [name for name in names if name not in set(given)]
         msg = (
             f"The rows lack {len(missing)} of the {n_features} columns that the model "
