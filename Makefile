@@ -18,8 +18,8 @@ PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -q
 # The tests of a file stay together, and so do the models that they share; whoever has
 # nothing left to do takes over from others.
 PARALLEL = -n auto --maxprocesses 4 --dist worksteal
-TESTS_OF_KERNELS = tests/runtime tests/calibration tests/ordering tests/sequential \
-    tests/cascade tests/anytime tests/pruning
+TESTS_OF_KERNELS = tests/runtime tests/calibration/test_recursion.py tests/ordering \
+    tests/sequential tests/anytime tests/pruning
 
 # What Python compiles is kept whatever the environment says: the tests start it often.
 export PYTHONDONTWRITEBYTECODE =

@@ -29,6 +29,10 @@ from spinney.anytime import AnytimeForestClassifier, AnytimeSession
 from spinney.runtime.steps.engine import StepEngine
 from strategies import random_forest, random_rows
 
+pytestmark = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="the kernels have tests of their own"
+)
+
 
 @parametrize_with_checks(
     [
@@ -45,8 +49,7 @@ def test_scikit_learns_common_checks(estimator, check):
 @pytest.fixture(scope="module")
 def digits():
     X, y = datasets.bundled("digits")
-    n_rows = 1300 if numba.config.DISABLE_JIT else len(X)
-    return X[:n_rows].astype(np.float32), y[:n_rows]
+    return X.astype(np.float32), y
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 import spinney
 from spinney.cli import main
+from spinney.report import timing
 
 # What colours or reshapes messages, and what keeps them plain.
 FORCED = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")
@@ -27,6 +28,14 @@ PLAIN = {"TERM": "dumb", "COLUMNS": "88"}
 
 COLUMNS = ("age", "body mass", "iron", "zinc", "sleep", "steps")
 N_TRAINED, N_ROWS = 400, 1500
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_measurements():
+    """Let reports measure times briefly: here they need only be there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timing, "SECONDS", 0.01)
+        yield
 
 
 @pytest.fixture(scope="session")

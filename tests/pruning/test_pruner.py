@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import pickle
 
+import numba
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -41,6 +42,9 @@ pytest.importorskip("ortools")
             complete=True,
         ),
     ]
+)
+@pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="the kernels have tests of their own"
 )
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)

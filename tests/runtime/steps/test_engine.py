@@ -130,10 +130,12 @@ def walked_to(engine, rows, n_steps):
     return block
 
 
-@pytest.mark.parametrize("depth", [6, 300, 900])
-def test_trees_of_all_sizes_are_bitsliced(depth):
-    # With more than 256 leaves a code takes two bytes.
-    forest = random_forest(3, n_trees=3, depth=depth, task="mean classes")
+@pytest.mark.parametrize(("depth", "n_outputs"), [(6, 2), (6, 3), (300, 3), (900, 3)])
+def test_trees_of_all_sizes_are_bitsliced(depth, n_outputs):
+    # With more than 256 leaves a code takes two bytes; two sums are added apart.
+    forest = random_forest(
+        3, n_trees=3, depth=depth, task="mean classes", n_outputs=n_outputs
+    )
     engine = StepEngine(forest, random_order(forest))
     rows = forest.engine.rows(random_rows(forest, 600))
     with bitslicing_all(at_once=True):
