@@ -261,6 +261,13 @@ def test_prometheus_reads_the_status():
 # ------------------------------------------------------------------ bad input
 
 
+@pytest.mark.parametrize("prefix", ["", "two words", "9lives", "fraud-model", None])
+def test_names_that_prometheus_does_not_take_are_refused(prefix):
+    with pytest.raises(InvalidArgumentError, match="prefix must begin"):
+        spinney.Monitor(Fixed()).to_prometheus(prefix)
+    assert "_a:b9_seen_total" in spinney.Monitor(Fixed()).to_prometheus("_a:b9")
+
+
 @pytest.mark.parametrize("share", [0.0, 1.5, -0.1, math.nan, "all", True])
 def test_a_share_out_of_range_is_named(share):
     with pytest.raises(InvalidArgumentError, match="share must be above 0"):
@@ -298,6 +305,8 @@ def test_counts_of_classes_that_are_none_are_refused(change, words):
 def test_what_cannot_be_watched_is_named():
     with pytest.raises(InvalidArgumentError, match="got object without predict"):
         spinney.Monitor(object())
+    with pytest.raises(InvalidArgumentError, match=r"Fixed has none.*accelerate"):
+        spinney.Monitor(Fixed(None))
     monitor = spinney.Monitor(Fixed())
     with pytest.raises(InvalidArgumentError, match=r"bound of 0\.5"):
         monitor.merge(spinney.Monitor(Fixed(0.5)))

@@ -110,6 +110,7 @@ class Monitor:
                     f"{method}. spinney.accelerate makes one."
                 )
                 raise InvalidArgumentError(msg)
+        bounds = bounds_of(classifier)
         check_is_fitted(classifier)
         numeric = isinstance(share, Real) and not isinstance(share, bool)
         if not numeric or not 0.0 < share <= 1.0:
@@ -120,7 +121,7 @@ class Monitor:
             raise InvalidArgumentError(msg)
         self.classifier = classifier
         self.share = float(share)
-        self._bounds = bounds_of(classifier)
+        self._bounds = bounds
         self.max_disagreement = max(self._bounds.values())
         self._by_class = {label: [0, 0] for label in self._bounds}
         self._rng = check_random_state(random_state)

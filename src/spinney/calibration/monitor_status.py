@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ ALL_ROWS = None
 
 COUNTS = ("n_seen", "n_checked", "n_disagreements")
 
+NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 METRICS = (
     ("n_seen", "counter", "Rows predicted."),
     ("n_checked", "counter", "Rows checked against all trees."),
@@ -49,7 +51,14 @@ def bounds_of(classifier: Any) -> dict[Any, float]:
             "max_disagreement to accelerate as well."
         )
         raise InvalidArgumentError(msg)
-    bounds = classifier.max_disagreement
+    bounds = getattr(classifier, "max_disagreement", None)
+    if bounds is None:
+        msg = (
+            "A monitor watches the bound of a classifier, and "
+            f"{type(classifier).__name__} has none, no max_disagreement. "
+            "spinney.accelerate(model, X) makes a classifier with one."
+        )
+        raise InvalidArgumentError(msg)
     if isinstance(bounds, Mapping):
         return {plain(label): float(bound) for label, bound in bounds.items()}
     if getattr(classifier, "per_class", False):
@@ -153,7 +162,18 @@ def as_prometheus(status: Mapping[str, Any], prefix: str) -> str:
         What `Monitor.status` has returned.
     prefix : str
         Prefix of the metric names.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If Prometheus would not take such names.
     """
+    if not isinstance(prefix, str) or not NAME.fullmatch(prefix):
+        msg = (
+            "prefix must begin with a letter, _ or :, and continue with these or "
+            f"digits, as Prometheus names metrics, got {prefix!r}."
+        )
+        raise InvalidArgumentError(msg)
     lines = []
     for name, kind, words in METRICS:
         value = status[name]
