@@ -21,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 
 import datasets
 import reference
+import spinney
 from spinney import InvalidArgumentError, UnsupportedModelError, read_model
 from spinney.forest import ZERO_BAND
 from spinney.readers.lightgbm import read_lightgbm, read_lightgbm_text
@@ -859,3 +860,27 @@ def test_integers_beyond_float32_are_rounded_as_lightgbm_does(dtype):
         np.testing.assert_array_equal(
             booster.predict_model(rows.tolist()), model.booster_.predict(rows.tolist())
         )
+
+
+@pytest.mark.parametrize("objective", ["multiclass", "poisson", "gamma", "tweedie"])
+def test_exponentials_have_the_bits_of_the_c_library(objective, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 4))
+    y = np.clip(np.round(np.exp(X[:, 0]) + rng.random(3000)), 1, 8)
+    settings = {"objective": objective, "n_estimators": 20, **QUIET}
+    if objective == "multiclass":
+        model = LGBMClassifier(**settings).fit(X, y)
+        of = "predict_proba"
+    else:
+        model = LGBMRegressor(**settings).fit(X, y)
+        of = "predict"
+    expected = getattr(model, of)(X)
+    forest, exact = read_model(model), spinney.accelerate(model)
+    for number, ours in enumerate((forest, exact)):
+        spinney.save(ours, tmp_path / f"{number}.spinney")
+        for same in (ours, spinney.load(tmp_path / f"{number}.spinney")):
+            np.testing.assert_array_equal(getattr(same, of)(X), expected)
+        one = ours.predictor(**{"kind": "proba"} if of == "predict_proba" else {})
+        for row, answer in zip(X[:300], expected, strict=False):
+            np.testing.assert_array_equal(getattr(ours, of)(row[None])[0], answer)
+            np.testing.assert_array_equal(one(row), answer)

@@ -133,6 +133,10 @@ class Forest:
     decides_by : {"raw", "probability"}, default="raw"
         With several outputs: what the largest is taken of. The two differ only where
         rounding makes two probabilities equal.
+    exponential : {"numpy", "c"}, default="numpy"
+        Whose exponential function the library calls on doubles, for softmax and
+        numbers behind a logarithm: NumPy's, or that of the C library. The two differ in
+        the last bit. (A logistic curve is always as in C.)
     input_dtype : {"float32", "float64"}, default="float32"
         Type that the library rounds rows to before it compares.
     sum_dtype : {"float32", "float64"}, default="float64"
@@ -188,6 +192,7 @@ class Forest:
     curve: Curve | None = None
     decision_threshold: float = 0.0
     decides_by: str = "raw"
+    exponential: str = "numpy"
     input_dtype: str = "float32"
     sum_dtype: str = "float64"
     missing_value: float | None = None
@@ -408,7 +413,10 @@ class Forest:
         """
         if self.classes is not None:
             return self.classes.take(self.winners(raw))
-        numbers = exponential(raw) if self.link == "exp" else raw
+        numbers = raw
+        if self.link == "exp":
+            as_in_c = self.exponential == "c" and raw.dtype == np.float64
+            numbers = exponential(raw, as_in_c)
         return numbers[:, 0] if self.n_outputs == 1 else numbers
 
     def winners(self, raw: NDArray[np.floating]) -> NDArray[np.intp]:
@@ -468,12 +476,13 @@ class Forest:
         """
         if self.n_probabilities == 1:
             return raw
+        parts = self.link, self.link_scale, self.exponential == "c"
         if self.curve is not None:
             before = raw
             if self.curve.of == "probability":
-                before = class_probabilities(raw, self.link, self.link_scale)
+                before = class_probabilities(raw, *parts)
             return self.curve.probabilities(before[:, -1])
-        return class_probabilities(raw, self.link, self.link_scale)
+        return class_probabilities(raw, *parts)
 
     def decision_function(
         self, X: ArrayLike, n_jobs: int | None = None

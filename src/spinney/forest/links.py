@@ -33,6 +33,9 @@ CLOSE = 1e-3
 # So few numbers are quicker one by one in Python than all at once in NumPy.
 FEW = 3
 
+# And so many are quicker column by column.
+MANY = 200
+
 
 @cache
 def c_float_function(
@@ -63,10 +66,15 @@ def exponential(x: NDArray[np.floating], as_in_c: bool = False) -> NDArray[np.fl
 
     NumPy's own float32 exponential is off by a bit on every sixth number, so float32
     goes by way of double, which differs from the C library on one in a thousand.
-    With `as_in_c` it has the C library's own bits, number by number.
+    With `as_in_c` it has the C library's own bits: float32 number by number, and double
+    as NumPy's exponential of complex numbers, which calls that of the C library, while
+    its own for doubles has another last bit for one number in twenty.
     """
     if x.dtype != np.float32:
-        return np.exp(x)
+        if not as_in_c:
+            return np.exp(x)
+        with np.errstate(invalid="ignore"):
+            return np.exp(x.astype(np.complex128)).real
     if as_in_c:
         powers = np.frompyfunc(c_float_function("expf", math.exp), 1, 1)(x)
         return np.asarray(powers, dtype=np.float32)
@@ -125,14 +133,45 @@ def _float32_pair(score: float, scale: float) -> tuple[np.float32, np.float32]:
 
 def softmax(raw: NDArray[np.floating], as_in_c: bool = False) -> NDArray[np.floating]:
     """Return ``exp(raw)`` normalised over the last axis."""
+    if as_in_c and raw.dtype == np.float64 and raw.ndim == 2:
+        # As LightGBM adds them up: one after another.
+        if len(raw) <= FEW:
+            return np.array([_softmax_of_one(row) for row in raw.tolist()]).reshape(
+                raw.shape
+            )
+        if len(raw) < MANY:
+            powers = exponential(raw - raw.max(axis=1, keepdims=True), as_in_c=True)
+            return powers / np.add.accumulate(powers, axis=1)[:, -1:]
+        columns = np.ascontiguousarray(raw.T)
+        powers = exponential(columns - columns.max(axis=0), as_in_c=True)
+        total = powers[0].copy()
+        for column in powers[1:]:
+            total += column
+        return np.ascontiguousarray((powers / total).T)
     powers = exponential(raw - raw.max(axis=-1, keepdims=True), as_in_c)
     # XGBoost adds up its float32 powers in double.
     total = powers.sum(axis=-1, keepdims=True, dtype=np.float64)
     return powers / total.astype(raw.dtype)
 
 
+def _softmax_of_one(row: list[float]) -> list[float]:
+    """Return the same for the doubles of one row."""
+    largest = max(row)
+    powers = [math.exp(score - largest) for score in row]
+    total = sum_in_order(powers)
+    return [power / total for power in powers]
+
+
+def sum_in_order(numbers: list[float]) -> float:
+    """Return a sum as C adds it up; Python's own is more precise since 3.12."""
+    total = 0.0
+    for number in numbers:
+        total += number
+    return total
+
+
 def class_probabilities(
-    raw: NDArray[np.floating], link: str, scale: float
+    raw: NDArray[np.floating], link: str, scale: float, as_in_c: bool = False
 ) -> NDArray[np.floating]:
     """Return one column per class from the raw scores of a classifier.
 
@@ -146,9 +185,11 @@ def class_probabilities(
         not add up to one.
     scale : float
         Factor inside the logistic curve.
+    as_in_c : bool, default=False
+        Whether softmax is as in C; see `exponential`.
     """
     if link == "softmax":
-        return softmax(raw)
+        return softmax(raw, as_in_c and raw.dtype == np.float64)
     if link == "none":
         msg = "This model has scores and labels, but no probabilities."
         raise UnsupportedModelError(msg)
@@ -184,12 +225,32 @@ def likeliest_classes(
     """
     if link != "softmax":
         return class_probabilities(raw, link, scale).argmax(axis=1)
+    if len(raw) <= FEW:
+        clear = [_clear_winner(row) for row in raw.tolist()]
+        if min(clear, default=0) >= 0:
+            return np.array(clear, dtype=np.intp)
     winners = raw.argmax(axis=1)
-    best_two = np.partition(raw, -2, axis=1)[:, -2:]
-    close = np.flatnonzero(best_two[:, 1] - best_two[:, 0] <= CLOSE)
+    if len(raw) < MANY:
+        best_two = np.partition(raw, -2, axis=1)[:, -2:]
+        close = np.flatnonzero(best_two[:, 1] - best_two[:, 0] <= CLOSE)
+    else:
+        columns = np.ascontiguousarray(raw.T)
+        least = columns.max(axis=0) - columns.dtype.type(CLOSE)
+        close = np.flatnonzero((columns >= least).sum(axis=0) > 1)
     if len(close):
         winners[close] = softmax(raw[close], as_in_c=True).argmax(axis=1)
     return winners
+
+
+def _clear_winner(row: list[float]) -> int:
+    """Return the index of the largest score, -1 if another is close to it."""
+    largest = max(row)
+    least = largest - CLOSE
+    n_close = 0
+    for score in row:
+        if not score < least:
+            n_close += 1
+    return row.index(largest) if n_close == 1 else -1
 
 
 def smallest_positive_score(

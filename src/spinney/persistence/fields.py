@@ -27,6 +27,7 @@ LONGEST_LABEL = 2**20
 # Settings that came later: left out where they say what was always the case.
 _LATER = {
     "absent": "zero",
+    "exponential": "numpy",
     "model_predicts": "answer",
     "rounded_rows": "none",
     "unseen_category": "missing",

@@ -203,6 +203,7 @@ def _forest(model: ModelText, source: str) -> Forest:
             aggregation="mean" if model.averaged else "sum",
             input_dtype="float64",
             rounded_rows="non_floats",
+            exponential="c",
             categories=_categories(model),
             source=source,
         )
