@@ -95,6 +95,25 @@ def test_inspect_shows_the_comparison_that_accelerate_made(work, tmp_path):
     assert " ".join(compared.outcome.split()) in " ".join(done.stdout.split())
 
 
+def test_inspect_shows_a_decision_threshold_that_is_not_one_half(saved, tmp_path):
+    forest = spinney.load(saved / "forest.spinney")
+    X = np.random.default_rng(0).normal(size=(50, forest.n_features))
+    quick = spinney.CascadeClassifier(
+        FrozenEstimator(forest), max_disagreement=0.0, decision_threshold=0.2
+    )
+    for name, told in (
+        ("moved", spinney.read_model(forest, decision_threshold=0.2)),
+        ("quick", quick.fit(X.astype(np.float32))),
+    ):
+        path = tmp_path / f"{name}.spinney"
+        spinney.save(told, path)
+        shown = " ".join(run("inspect", path).stdout.split())
+        assert "threshold 0.2, the probability from which" in shown
+        facts = json.loads(run("inspect", path, "--json").stdout)
+        assert facts["forest"]["decision_threshold"] == pytest.approx(0.2, abs=1e-7)
+    assert "from which" not in run("inspect", saved / "forest.spinney").stdout
+
+
 def test_inspect_reads_models_of_other_libraries(work, tmp_path):
     done = run("inspect", work / "model.txt")
     assert done.exit_code == 0, done.output

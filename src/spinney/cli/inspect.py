@@ -30,6 +30,8 @@ from spinney.readers.wrapped import parted
 
 # Classes and names of columns to print.
 N_NAMES = 6
+# A threshold this close to one half is one half, in float32.
+ROUNDING = 1e-6
 
 KINDS = {
     "Forest": "forest",
@@ -122,7 +124,17 @@ def _forest_facts(forest: Forest) -> dict[str, Any]:
         "classes": None if classes is None else classes.tolist(),
         "aggregation": forest.aggregation,
         "compares_in": forest.input_dtype,
+        "decision_threshold": _decision_threshold(forest),
     }
+
+
+def _decision_threshold(forest: Forest) -> float | None:
+    """Return the probability from which the second of two classes is predicted."""
+    two = forest.classes is not None and len(forest.classes) == 2
+    if not two or forest.n_outputs != 1 or forest.link == "none":
+        return None
+    least = np.array([[forest.decision_threshold]], dtype=forest.sum_dtype)
+    return float(forest.probabilities(least)[0, 1])
 
 
 def _combined_facts(loaded: Any) -> dict[str, Any]:
@@ -150,6 +162,7 @@ def _combined_facts(loaded: Any) -> dict[str, Any]:
         "classes": classes,
         "aggregation": "a combined model",
         "compares_in": ", ".join(sorted({facts["compares_in"] for facts in each})),
+        "decision_threshold": None,
     }
 
 
@@ -241,6 +254,11 @@ def _lines(facts: dict[str, Any], loaded: Any) -> list[tuple[str, str]]:
             else _counted(len(forest["classes"]), forest["classes"]),
         ),
     ]
+    threshold = forest["decision_threshold"]
+    if threshold is not None and abs(threshold - 0.5) > ROUNDING:
+        second = forest["classes"][1]
+        words = f"{threshold:.6g}, the probability from which {second} is predicted"
+        lines.append(("threshold", words))
     for name, value in (facts["exit_rule"] or {}).items():
         words = f"{value:,.4g}" if isinstance(value, float) else f"{value}"
         if name == "expected_trees":
