@@ -53,3 +53,13 @@ def cancer_model():
     X, y = datasets.bundled("breast_cancer")
     model = RandomForestClassifier(n_estimators=25, random_state=0).fit(X, y)
     return model, X
+
+
+@pytest.fixture(scope="session")
+def short_measurements():
+    """Let reports measure times briefly: in tests they need only be there."""
+    from spinney.report import timing
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timing, "SECONDS", 0.01)
+        yield

@@ -190,6 +190,7 @@ def test_thresholds_where_there_are_none(rare):
 BOUNDS = {"ok": 0.01, "rare": 0.05}
 
 
+@pytest.mark.usefixtures("short_measurements")
 @pytest.mark.parametrize("confidence", [None, 0.9])
 @pytest.mark.parametrize("kind", [0, 1])
 def test_each_class_has_a_bound(rare, tmp_path, kind, confidence):
@@ -321,6 +322,7 @@ def test_bounds_for_other_classes_are_refused(rare, bounds):
 # ------------------------------------------------------------------ accuracy
 
 
+@pytest.mark.usefixtures("short_measurements")
 @pytest.mark.parametrize("confidence", [None, 0.9])
 @pytest.mark.parametrize("model", ["boosted", "forest"])
 def test_a_bound_on_the_loss_of_accuracy(rare, tmp_path, model, confidence):

@@ -127,6 +127,7 @@ def boosted():
 
 
 @needs_compiled
+@pytest.mark.usefixtures("short_measurements")
 def test_boosting_of_several_classes_drops_them(boosted):
     model, X = boosted
     quick = spinney.CascadeClassifier(

@@ -20,7 +20,6 @@ from sklearn.preprocessing import StandardScaler
 
 import spinney
 from spinney.cli import main
-from spinney.report import timing
 
 # What colours or reshapes messages, and what keeps them plain.
 FORCED = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")
@@ -31,11 +30,8 @@ N_TRAINED, N_ROWS = 400, 1500
 
 
 @pytest.fixture(scope="session", autouse=True)
-def short_measurements():
-    """Let reports measure times briefly: here they need only be there."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(timing, "SECONDS", 0.01)
-        yield
+def all_measurements_are_short(short_measurements):
+    """Let all reports made here measure times briefly."""
 
 
 @pytest.fixture(scope="session")

@@ -100,7 +100,7 @@ def test_never_more_than_a_block_is_dense(monkeypatch):
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array])
 def test_the_dense_matrix_is_never_there(kind):
     xgboost = pytest.importorskip("xgboost")
-    X, y = sparse_rows(20_000, 2000, density=0.002)
+    X, y = sparse_rows(10_000, 2000, density=0.002)
     model = xgboost.XGBClassifier(n_estimators=3, max_depth=3, n_jobs=1)
     model.fit(X[:2000], y[:2000])
     forest = spinney.read_model(model)
@@ -111,7 +111,7 @@ def test_the_dense_matrix_is_never_there(kind):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     np.testing.assert_array_equal(answers, expected)
-    # A block of 16 MB, twice for a moment; all of it would be 160 MB.
+    # A block of 16 MB, twice for a moment; all of it would be 80 MB.
     assert peak < 60e6
 
 
