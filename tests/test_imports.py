@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -106,15 +107,21 @@ def is_module_name(value):
 
 
 def own_modules():
-    """Yield (dotted name below spinney, syntax tree) of every module."""
+    """Yield (dotted name below spinney, path) of every module."""
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).with_suffix("").parts
         if parts[-1] == "__init__":
             parts = parts[:-1]
-        yield ".".join(parts), ast.parse(path.read_text(encoding="utf-8"))
+        yield ".".join(parts), path
 
 
 MODULES = dict(own_modules())
+
+
+@cache
+def tree_of(module):
+    """Return the syntax tree of a module."""
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
 
 
 def test_importing_spinney_loads_no_optional_library():
@@ -142,7 +149,7 @@ print(time.process_time() - start)
 def test_imports_point_downwards(module):
     top = module.partition(".")[0]
     assert top in RANK, f"{module} has no layer: give it one in LAYERS, and in the docs"
-    for name, inside, line in imports_of(MODULES[module]):
+    for name, inside, line in imports_of(tree_of(module)):
         root, _, rest = name.partition(".")
         if root != "spinney" or (module == TABLE_OF_KINDS and inside):
             continue
@@ -160,7 +167,7 @@ def test_imports_point_downwards(module):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_optional_libraries_are_imported_in_their_place_only(module):
-    for name, inside, line in imports_of(MODULES[module]):
+    for name, inside, line in imports_of(tree_of(module)):
         root = name.partition(".")[0]
         if root not in HOME:
             continue
