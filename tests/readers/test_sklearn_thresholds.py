@@ -210,8 +210,13 @@ def test_what_is_no_threshold_is_refused():
     first = FixedThresholdClassifier(
         FrozenEstimator(forest), threshold=0.3, pos_label="no"
     ).fit(X[CALIBRATION], Y[CALIBRATION])
-    with pytest.raises(UnsupportedModelError, match="first of the two classes"):
+    with pytest.raises(UnsupportedModelError, match=r"(?s)first of.*threshold=0\.7\."):
         read_model(first)
+    # What the hint says to do instead.
+    inside = read_model(first.estimator_, decision_threshold=0.7)
+    rows = np.abs(forest.predict_proba(X)[:, 1] - 0.7) > 1e-9
+    assert rows.sum() > 100
+    assert np.array_equal(inside.predict(X)[rows], first.predict(X)[rows])
 
 
 def test_a_falling_curve_is_refused():

@@ -139,17 +139,23 @@ def read_moved_threshold(model: Any) -> Forest:
     method = model._get_response_method()
     wanted = [method] if isinstance(method, str) else list(method)
     used = next(each for each in wanted if hasattr(inside, each))
-    positive = _positive_label(model)
-    if positive is not None and positive != forest.classes_[1]:  # type: ignore[index]
-        msg = (
-            f"{name} cannot be read: its threshold is on the probability of "
-            f"{positive!r}, the first of the two classes.\nHint: set pos_label to the "
-            "second class."
-        )
-        raise UnsupportedModelError(msg)
     threshold = getattr(model, "best_threshold_", getattr(model, "threshold", "auto"))
     if isinstance(threshold, str):  # "auto"
         threshold = 0.5 if used == "predict_proba" else 0.0
+    positive = _positive_label(model)
+    if positive is not None and positive != forest.classes_[1]:  # type: ignore[index]
+        hint = "set pos_label to the second class."
+        if used == "predict_proba" and 0.0 < threshold < 1.0:
+            hint = (
+                "pass the model inside, with "
+                f"decision_threshold={1.0 - threshold:.12g}. Predictions are the same "
+                "but for rows whose probability is that, up to rounding."
+            )
+        msg = (
+            f"{name} cannot be read: its threshold is on the probability of "
+            f"{positive!r}, the first of the two classes.\nHint: {hint}"
+        )
+        raise UnsupportedModelError(msg)
     moved = _decides_from(forest, threshold, used == "decision_function", name)
     return moved.replace(source=name)
 
