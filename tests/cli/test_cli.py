@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import spinney
 from spinney.cli import console as console_module
+from spinney.cli import outputs
 from spinney.cli.app import app
 from spinney.cli.console import complain, output, plain_errors, progress_bar
 from spinney.errors import SpinneyWarning
@@ -231,6 +232,37 @@ main()
     assert f"needs {library}" in done.stderr
     assert "spinney[cli]" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "library", "extra"),
+    [
+        (
+            "accelerate model.txt rows.csv -o new.spinney --report r.html",
+            "jinja2",
+            "report",
+        ),
+        (
+            "prune forest.spinney rows.csv --target ill --plot p.svg",
+            "matplotlib",
+            "plot",
+        ),
+        ("anytime model.txt rows.csv --target ill --plot p.svg", "matplotlib", "plot"),
+    ],
+)
+def test_a_library_that_is_missing_is_named_before_any_work_is_done(
+    work, call_here, monkeypatch, words, library, extra
+):
+    real = outputs.find_spec
+    monkeypatch.setattr(
+        outputs, "find_spec", lambda name: None if name == library else real(name)
+    )
+    monkeypatch.chdir(work)
+    done = call_here(*words.split())
+    assert done.returncode == 2
+    assert f"needs {library}" in done.stderr
+    assert f"spinney[{extra}]" in done.stderr
+    assert not (work / "new.spinney").exists()
 
 
 # Commands that end with an error, and so should at once: nothing that takes long to

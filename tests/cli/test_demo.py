@@ -53,9 +53,9 @@ def demo(monkeypatch, tmp_path):
 def test_what_was_used_differs_and_took_is_shown(demo):
     done = demo(VOTES, PRUNED)
     assert (done.exit_code, done.stderr) == (0, "")
-    for words in ("votes stopped early", "28/200 trees", "0.2%", "0.13%", "28.2"):
+    for words in ("votes stopped early", "28/200 trees", "0.2 %", "0.13 %", "28.2"):
         assert words in done.stdout
-    for words in ("pruned forest", "28/200 features", "3.00%", "page.html"):
+    for words in ("pruned forest", "28/200 features", "3.00 %", "page.html"):
         assert words in done.stdout
     assert "20,000 of 20,000 rows" in " ".join(done.stdout.split())
 
@@ -73,7 +73,7 @@ def test_json_is_one_document_and_quiet_prints_nothing(demo):
         ({"n_different": 3}, "3 predictions differ from scikit-learn's"),
         (
             {"disagreement": 0.004},
-            "0.40% of the predictions differ, but 0.20% were allowed",
+            "0.40 % of the predictions differ, but 0.20 % were allowed",
         ),
     ],
 )

@@ -41,7 +41,7 @@ from spinney.cli.models import (
     table_for,
     without_label,
 )
-from spinney.cli.outputs import check_outputs, check_suffix
+from spinney.cli.outputs import check_installed, check_outputs, check_suffix
 from spinney.errors import InvalidArgumentError, SpinneyWarning
 from spinney.readers import read_model
 from spinney.readers.wrapped import parted
@@ -150,6 +150,8 @@ def accelerate(
     with plain_errors(debug):
         console = output(quiet=quiet or as_json)
         check_suffix(report, "The report", REPORTS)
+        is_page = report is not None and report.name.lower().endswith(".html")
+        check_installed(report if is_page else None, "jinja2", "report")
         check_outputs(out, report, inputs=(model,) if data is None else (model, data))
         check_inputs(model, data, trust=trust)
         _check_settings(max_disagreement, max_accuracy_loss, threshold, confidence)

@@ -31,7 +31,7 @@ from spinney.cli.models import (
     labelled_rows,
     load_whole_model,
 )
-from spinney.cli.outputs import check_outputs, check_suffix
+from spinney.cli.outputs import check_installed, check_outputs, check_suffix
 from spinney.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def anytime(
         console = output(quiet=quiet or as_json)
         check_outputs(out, plot, inputs=(model, data))
         check_suffix(plot, "The figure", FIGURES)
+        check_installed(plot, "matplotlib", "plot")
         check_inputs(model, data, trust=trust)
         check_columns(data, target=target)
         found = _compared(console, model, data, target, order, seed, trust)
@@ -154,9 +155,9 @@ def _show(found: dict[str, dict[str, Any]], console: Console) -> None:
         table.add_row(
             name,
             f"{found[name]['nma']:.4f}",
-            f"{curve[n_steps // 10]:.2%}",
-            f"{curve[n_steps // 2]:.2%}",
-            f"{curve[-1]:.2%}",
+            f"{100.0 * curve[n_steps // 10]:.2f} %",
+            f"{100.0 * curve[n_steps // 2]:.2f} %",
+            f"{100.0 * curve[-1]:.2f} %",
         )
     console.print(table)
     console.print(

@@ -143,8 +143,8 @@ def _show(shown: list[Shown], console: Console) -> None:
         table.add_row(
             one.name,
             f"{one.used:.0f}/{one.in_all:.0f} {one.unit}",
-            "" if one.promised is None else f"{one.promised:.1%}",
-            f"{one.disagreement:.2%}",
+            "" if one.promised is None else f"{100.0 * one.promised:.1f} %",
+            f"{100.0 * one.disagreement:.2f} %",
             f"{one.scikit_learn:.1f}",
             f"{one.spinney:.2f}",
             f"{one.scikit_learn / one.spinney:,.0f}",
@@ -154,9 +154,9 @@ def _show(shown: list[Shown], console: Console) -> None:
     n_new = sum(one.n_new for one in shown)
     console.print(
         "Differ: from the prediction of the full model, on rows that neither it nor "
-        f"spinney has seen. A bound of {first.promised or 0:.1%} was set with 95 % "
-        "confidence; stopping after some steps and pruning promise none. Times: per "
-        "row, in a batch, one thread, the fastest of three."
+        f"spinney has seen. A bound of {100.0 * (first.promised or 0):.1f} % was set "
+        "with 95 % confidence; stopping after some steps and pruning promise none. "
+        "Times: per row, in a batch, one thread, the fastest of three."
     )
     console.print(
         f"A single row: {first.single_spinney:.1f} µs with early exit, "
@@ -189,8 +189,8 @@ def _complain_of_broken_promises(shown: list[Shown]) -> None:
             )
         if one.promised is not None and _is_broken(one):
             broken.append(
-                f"{one.name}: {one.disagreement:.2%} of the predictions differ, but "
-                f"{one.promised:.2%} were allowed."
+                f"{one.name}: {100.0 * one.disagreement:.2f} % of the predictions "
+                f"differ, but {100.0 * one.promised:.2f} % were allowed."
             )
     if broken:
         complain("\n".join(broken))

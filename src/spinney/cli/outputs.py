@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 from spinney.errors import InvalidArgumentError
@@ -63,6 +64,27 @@ def check_suffix(path: Path | None, what: str, suffixes: tuple[str, ...]) -> Non
     known = " or ".join(filter(None, (", ".join(suffixes[:-1]), suffixes[-1])))
     msg = f"{what} must be a file that ends with {known}, got {str(path)!r}."
     raise InvalidArgumentError(msg)
+
+
+def check_installed(path: Path | None, library: str, extra: str) -> None:
+    """Raise if a library that writes a file is missing, before any work is done.
+
+    Parameters
+    ----------
+    path : path or None
+        The file; None is no file.
+    library : str
+        What is imported to write it.
+    extra : str
+        The extra of spinney that installs this library.
+    """
+    if path is None or find_spec(library) is not None:
+        return
+    msg = (
+        f"Writing {str(path)!r} needs {library}, which is not installed. Install the "
+        f'extra "{extra}": python -m pip install "spinney[{extra}]"'
+    )
+    raise ImportError(msg)
 
 
 def _check_place(path: Path) -> None:

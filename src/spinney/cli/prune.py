@@ -31,7 +31,7 @@ from spinney.cli.models import (
     labelled_rows,
     load_whole_model,
 )
-from spinney.cli.outputs import check_outputs, check_suffix
+from spinney.cli.outputs import check_installed, check_outputs, check_suffix
 from spinney.errors import FormatError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def prune(
                 raise InvalidArgumentError(msg)
         check_outputs(out, plot, inputs=(model, data, costs))
         check_suffix(plot, "The figure", FIGURES)
+        check_installed(plot, "matplotlib", "plot")
         check_inputs(model, data, trust=trust)
         check_columns(data, target=target)
         known = _feature_costs(costs)
@@ -188,8 +189,8 @@ def _show(pruner: FeatureCostPruner, chosen: bool, console: Console) -> None:
         table.add_row(
             f"{point.trade_off:.4g}",
             f"{point.cost:.4g}",
-            f"{point.error:.2%}",
-            f"{point.ensemble_error:.2%}",
+            f"{100.0 * point.error:.2f} %",
+            f"{100.0 * point.ensemble_error:.2f} %",
             f"{point.n_nodes:,}",
         )
     console.print(table)
@@ -201,7 +202,7 @@ def _show(pruner: FeatureCostPruner, chosen: bool, console: Console) -> None:
         point = pruner.point_
         console.print(
             f"Chosen: mean feature cost {point.cost:.4g}, error of the forest "
-            f"{point.ensemble_error:.2%}, {point.n_nodes:,} nodes (unpruned: "
+            f"{100.0 * point.ensemble_error:.2f} %, {point.n_nodes:,} nodes (unpruned: "
             f"{pruner.full_forest_.n_nodes:,})."
         )
     console.print("Costs and errors are those of the rows given.")
