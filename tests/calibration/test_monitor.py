@@ -16,7 +16,12 @@ from scipy.stats import binom
 from sklearn.base import BaseEstimator
 
 import spinney
-from spinney.calibration.evidence import MULTIPLES, confidence_sequence, log_e_value
+from spinney.calibration.evidence import (
+    MULTIPLES,
+    confidence_sequence,
+    log_e_value,
+    log_sum,
+)
 from spinney.errors import InvalidArgumentError
 
 
@@ -116,6 +121,12 @@ def test_the_confidence_sequence_narrows_around_what_was_seen():
         assert lower < 0.02 < upper
         widths.append(upper - lower)
     assert widths == sorted(widths, reverse=True)
+
+
+def test_sums_of_numbers_beyond_those_a_float_holds():
+    assert log_sum([2000.0, 2000.0]) == pytest.approx(2000.0 + math.log(2.0))
+    assert log_sum([-2000.0, -1e9]) == pytest.approx(-2000.0)
+    assert log_sum([math.inf, 3.0, math.inf]) == math.inf
 
 
 def test_a_bound_of_zero_is_broken_by_one_row():

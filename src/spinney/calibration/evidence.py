@@ -7,10 +7,14 @@ limit once it does not. A confidence sequence is an interval that holds at all t
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import betaln, logsumexp, xlog1py, xlogy
+from scipy.special import betaln, xlog1py, xlogy
 
 # False alarms, ever, and failures of the confidence sequence, ever: one in twenty.
 CONFIDENCE = 0.95
@@ -40,15 +44,57 @@ def log_e_value(n_disagreements: int, n_checked: int, bound: float) -> float:
     """
     if bound <= 0.0:
         return math.inf if n_disagreements else 0.0
+    log_weights, grown, shrunk = _mixture(bound)
+    each = (
+        log_weights + n_disagreements * grown + (n_checked - n_disagreements) * shrunk
+    )
+    return log_sum(each.tolist())
+
+
+@lru_cache(maxsize=128)
+def _mixture(bound: float) -> tuple[NDArray[np.float64], ...]:
+    """Return logarithms: weights, and the ratios of a disagreement and of none."""
     larger = bound * MULTIPLES
     larger = larger[larger < 1.0]
     if not len(larger):
         larger = np.array([0.5 * (1.0 + bound)])
     weights = 1.0 / larger
-    ratio = xlogy(n_disagreements, larger / bound) + (n_checked - n_disagreements) * (
-        np.log1p(-larger) - math.log1p(-bound)
-    )
-    return float(logsumexp(ratio, b=weights / weights.sum()))
+    log_weights = np.log(weights / weights.sum())
+    return log_weights, np.log(larger / bound), np.log1p(-larger) - math.log1p(-bound)
+
+
+def mean_log_e(
+    counts: Mapping[Any, Sequence[int]], bounds: Mapping[Any, float]
+) -> float:
+    """Return the logarithm of the mean of the evidence against each of some bounds.
+
+    Parameters
+    ----------
+    counts : mapping
+        By class: rows checked, and disagreements among them.
+    bounds : mapping
+        The bound of each class.
+    """
+    each = [
+        log_e_value(wrong, checked, bounds[label])
+        for label, (checked, wrong) in counts.items()
+    ]
+    return log_sum(each) - math.log(len(each))
+
+
+def log_sum(logs: Sequence[float]) -> float:
+    """Return the logarithm of the sum of numbers, of which logarithms are given.
+
+    Parameters
+    ----------
+    logs : sequence of float
+        At least one; infinity if a number is.
+    """
+    # SciPy's takes longer than to evaluate all trees for a few rows.
+    top = max(logs)
+    if math.isinf(top):
+        return top
+    return top + math.log(sum(math.exp(one - top) for one in logs))
 
 
 def confidence_sequence(n_disagreements: int, n_checked: int) -> tuple[float, float]:

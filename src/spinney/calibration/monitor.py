@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from spinney.calibration.bounds import Certificate
-from spinney.calibration.evidence import CONFIDENCE, confidence_sequence, log_e_value
+from spinney.calibration.evidence import CONFIDENCE, confidence_sequence, mean_log_e
 from spinney.calibration.monitor_status import (
     ALL_ROWS,
     as_prometheus,
@@ -377,11 +376,7 @@ class Monitor:
 
     def _log_e(self) -> float:
         """Return the evidence against the bounds: the mean of that against each."""
-        each = [
-            log_e_value(wrong, checked, self._bounds[label])
-            for label, (checked, wrong) in self._by_class.items()
-        ]
-        return float(logsumexp(each) - math.log(len(each)))
+        return mean_log_e(self._by_class, self._bounds)
 
     def _add(self, counts: Mapping[Any, tuple[int, int]]) -> None:
         """Count checks, and see whether they raise an alarm."""
