@@ -389,6 +389,22 @@ def test_rows_of_forests_rank_by_their_leaves(name, tmp_path):
             spinney.load(path)
 
 
+def test_means_of_leaves_in_a_file_of_boosting_are_refused(tmp_path):
+    quick, _, _, _ = fitted("thresholds")
+    path = tmp_path / "quick.spinney"
+    spinney.save(quick, path)
+    point = quick.exit_points_[:1].astype(np.int64)
+    n_nodes = quick.forest_.take(quick.order_[: point[0]]).n_nodes
+
+    def forge(arrays):
+        arrays["probability_leaf_point"] = "I64", point
+        arrays["probability_leaf_means"] = "F64", np.full(n_nodes, 0.5)
+
+    path.write_bytes(with_arrays(path.read_bytes(), forge))
+    with pytest.raises(FormatError, match="means of leaves"):
+        spinney.load(path)
+
+
 def test_two_classes_with_an_output_each_agree_in_float32():
     xgboost = pytest.importorskip("xgboost")
     X, y = ROWS[2]

@@ -294,7 +294,8 @@ class EarlyProbabilities(EnsembleClassifier):
             point = take_array(arrays, "probability_leaf_point", np.int64, 1)
             means = take_array(arrays, "probability_leaf_means", np.float64, 1)
             here = np.isin(points, point) & (points > 0)
-            if len(point) != 1 or not here.any() or n_classes != 2:
+            of_two = n_classes == 2 and LeafMeans.suits(self.forest_)
+            if len(point) != 1 or not here.any() or not of_two:
                 msg = "its means of leaves do not belong to its rule"
                 raise FormatError(msg)
             leaf_means = LeafMeans.of(

@@ -40,6 +40,11 @@ class LeafMeans:
     point: int
     forest: Forest
 
+    @staticmethod
+    def suits(forest: Forest) -> bool:
+        """Whether there is something to gain: sums of boosting rank well."""
+        return forest.aggregation != "sum" and forest.encoder is None
+
     @classmethod
     def of(
         cls, forest: Forest, order: NDArray[np.integer], point: int, means: Numbers
@@ -105,8 +110,8 @@ class LeafMeans:
             The scores, and those of the calibration rows themselves, each without its
             own part in the means. None where there is nothing to gain.
         """
-        if forest.aggregation == "sum" or forest.encoder is not None:
-            return None  # sums of boosting rank well, with a weight for each leaf
+        if not cls.suits(forest):
+            return None
         n_leaving = np.bincount(n_evaluated, minlength=forest.n_trees + 1)
         n_leaving[[0, forest.n_trees]] = 0
         point = int(n_leaving.argmax())
