@@ -138,8 +138,8 @@ class DeadlineRunner:
     def remember(self, seen: Rates) -> None:
         """Keep in mind how long things took, for the next time.
 
-        What is quicker is believed at once, what is slower a little at a time: it may
-        have been the machine that was busy.
+        A faster time is adopted at once, a slower one little by little: the machine may
+        have been busy.
 
         Parameters
         ----------
@@ -243,7 +243,7 @@ class _Run:
         return block
 
     def _try_plain(self, start: int, end: int) -> int:
-        """Find out how quick the forest itself is; return the first row that is left.
+        """Measure how fast the forest itself is; return the first row that remains.
 
         It is tried only if it is likely not to take much of the time.
         """

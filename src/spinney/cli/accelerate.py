@@ -352,7 +352,7 @@ def _known_labels(labels: NDArray[Any] | None) -> NDArray[Any] | None:
     missing = int(np.count_nonzero(without_label(labels)))
     if missing:
         complain(
-            f"{missing:,} of {len(labels):,} rows have no label, so the report tells "
+            f"{missing:,} of {len(labels):,} rows have no label, so the report shows "
             "no error.",
             of="warning",
         )

@@ -93,7 +93,7 @@ def _check_place(path: Path) -> None:
         raise IsADirectoryError(msg)
     folder = Path(os.path.realpath(path)).parent
     if folder.exists() and not folder.is_dir():
-        msg = f"{str(folder)!r} is a file, not a directory. Choose another place."
+        msg = f"{str(folder)!r} is a file, not a directory. Choose another directory."
         raise NotADirectoryError(msg)
     if not folder.is_dir():
         msg = (
@@ -105,8 +105,8 @@ def _check_place(path: Path) -> None:
         path.exists() and not os.access(path, os.W_OK)
     ):
         msg = (
-            f"No permission to write {str(path)!r}. Choose another place, or change "
-            "the permissions."
+            f"No permission to write {str(path)!r}. Choose another directory, or "
+            "change the permissions."
         )
         raise PermissionError(msg)
 

@@ -51,7 +51,7 @@ class Slots:
     flags : ndarray of shape (n_slots,), dtype=uint8
         What is special about each slot.
     slot : ndarray of shape (n_nodes,), dtype=int64
-        The slot that each node looks at; `n_slots` at a leaf.
+        The slot that each node compares; `n_slots` at a leaf.
     key : ndarray of shape (n_nodes,), dtype=uint64
         The largest key that goes left, or the number of the category set.
     left, right : ndarray of shape (n_nodes,), dtype=int32
