@@ -26,7 +26,7 @@ def stages_of(forest, steps, dtype):
         layout = engine.layout(dtype)
         block = rows_per_block(layout, np.empty(0, dtype=dtype))
         table = engine.table(layout, dtype)
-        stages.append(Stage(layout.forms, block, table, engine.tree_output))
+        stages.append(Stage(layout.all_forms, block, table, engine.tree_output))
     return stages
 
 

@@ -77,6 +77,7 @@ for case, kinds, form in {cases}:
 CASES = [
     ("votes", {"task": "vote"}, ""),
     ("scores", {"task": "sum score"}, ""),
+    ("single leaves", {"task": "sum score", "shape": "leaf"}, ""),
     ("one output per tree", {"task": "sum by class"}, ""),
     ("regression", {"task": "mean score", "classes": None}, ""),
     ("float64 rows", {"task": "sum score", "input_dtype": "float64"}, ""),

@@ -170,36 +170,51 @@ def _fetch(array, begin, end, step):
 
 
 @kernel
-def _evaluate(X, row_indices, forms, block, table, tree_output, total, value_indices):
+def _evaluate(
+    X,
+    row_indices,
+    used,
+    walk,
+    schedule,
+    categories,
+    block,
+    table,
+    tree_output,
+    total,
+    value_indices,
+):
     """Evaluate all trees for some rows, tree by tree over blocks of rows.
 
     Either `total` (n_rows, n_outputs) has the values of the trees added to it, in the
     order of the trees, or `value_indices` (n_rows, n_trees) is overwritten; the other
     one has no rows.
+
+    `used`, `walk`, `schedule` and `categories` are `Forms`. If `schedule` is None, what
+    stands below an `if` that asks this first is not compiled.
     """
-    walk, schedule, categories = forms.walk, forms.schedule, forms.categories
-    # One by one: in the loop over trees the fields of a tuple would cost too much.
-    run_offsets, run_kind = schedule.run_offsets, schedule.run_kind
-    run_end, operations = schedule.run_end, schedule.operations
-    is_bitsliced, n_planes = schedule.is_bitsliced, schedule.n_planes
-    first_code, first_value = schedule.first_code, schedule.first_value
-    is_listed, leaf_of_code = schedule.is_listed, schedule.leaf_of_code
     n_rows = max(total.shape[0], value_indices.shape[0])
-    used = forms.columns
     n_columns = used.shape[0]
     n_trees = walk.depth.shape[0]
     # Blocks of the same size, rather than full ones and a small last one.
     n_blocks = max(1, (n_rows + block - 1) // block)
     block = (n_rows + n_blocks - 1) // n_blocks
     block = max(1, (block + BLOCK_UNIT - 1) // BLOCK_UNIT) * BLOCK_UNIT
-    n_conditions = schedule.condition_slot.shape[0]
-    bitslicing = n_conditions > 0 and n_rows >= MIN_BLOCK_ROWS
-    walking = not bitslicing or not is_bitsliced.all()
-    bitsliced_rows = block if bitslicing else 0
-    columns = _make_columns(X, used, schedule.chain_column, bitsliced_rows)
-    scratch = make_scratch(n_conditions, schedule.n_slots, bitsliced_rows // 64)
-    words, outcomes, sets = scratch.words, scratch.outcomes, scratch.sets
-    planes = scratch.planes
+    bitslicing, walking = False, True
+    if schedule is not None:
+        # One by one: in the loop over trees the fields of a tuple would cost too much.
+        run_offsets, run_kind = schedule.run_offsets, schedule.run_kind
+        run_end, operations = schedule.run_end, schedule.operations
+        is_bitsliced, n_planes = schedule.is_bitsliced, schedule.n_planes
+        first_code, first_value = schedule.first_code, schedule.first_value
+        is_listed, leaf_of_code = schedule.is_listed, schedule.leaf_of_code
+        n_conditions = schedule.condition_slot.shape[0]
+        bitslicing = n_conditions > 0 and n_rows >= MIN_BLOCK_ROWS
+        walking = not bitslicing or not is_bitsliced.all()
+        bitsliced_rows = block if bitslicing else 0
+        columns = _make_columns(X, used, schedule.chain_column, bitsliced_rows)
+        scratch = make_scratch(n_conditions, schedule.n_slots, bitsliced_rows // 64)
+        words, outcomes, sets = scratch.words, scratch.outcomes, scratch.sets
+        planes = scratch.planes
     stride = u(n_columns + 1)
     rows = np.empty(block * (n_columns + 1) if walking else 0, dtype=X.dtype)
     active = np.empty(block + 8, dtype=np.uint32)
@@ -214,13 +229,13 @@ def _evaluate(X, row_indices, forms, block, table, tree_output, total, value_ind
         missing = False
         if walking:
             missing = load_rows(X, row_indices, first, n, used, rows)
-        if bitslicing:
+        if schedule is not None and bitslicing:
             _compare_block(
                 X, row_indices, first, n, used, schedule, categories, columns, scratch
             )
         for tree in range(n_trees):
             begin = tree % 4 * block
-            if bitslicing and is_bitsliced[tree]:
+            if schedule is not None and bitslicing and is_bitsliced[tree]:
                 code, leaf = first_code[tree], first_value[tree]
                 if is_listed[tree] and adding:
                     # Wanted when the tree has been bitsliced.
@@ -293,7 +308,19 @@ def add_trees(X, row_indices, forms, block, table, tree_output, total):
         Added to, one tree after another.
     """
     value_indices = np.empty((0, 0), dtype=np.int32)
-    _evaluate(X, row_indices, forms, block, table, tree_output, total, value_indices)
+    _evaluate(
+        X,
+        row_indices,
+        forms.columns,
+        forms.walk,
+        forms.schedule,
+        forms.categories,
+        block,
+        table,
+        tree_output,
+        total,
+        value_indices,
+    )
 
 
 @kernel
@@ -309,7 +336,19 @@ def find_leaf_values(X, forms, block, value_indices):
     """
     table = np.empty((0, 1), dtype=np.float64)
     none = np.empty(0, dtype=np.int64)
-    _evaluate(X, none, forms, block, table, none, table, value_indices)
+    _evaluate(
+        X,
+        none,
+        forms.columns,
+        forms.walk,
+        forms.schedule,
+        forms.categories,
+        block,
+        table,
+        none,
+        table,
+        value_indices,
+    )
 
 
 @kernel

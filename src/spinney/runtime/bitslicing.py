@@ -183,13 +183,22 @@ def node_kinds(forest: Forest) -> NDArray[np.uint8]:
     return kind
 
 
+def small_trees(forest: Forest) -> NDArray[np.bool_]:
+    """Return for each tree whether it is small enough to be bitsliced."""
+    return _n_leaves(forest) <= MAX_BITSLICED_LEAVES
+
+
+def _n_leaves(forest: Forest) -> NDArray[np.int64]:
+    """Return the number of leaves of each tree."""
+    return (np.diff(forest.tree_offsets) + 1) // 2
+
+
 def bitslice_small_trees(
     forest: Forest,
     column: NDArray[np.int64],
     threshold: NDArray[np.floating],
     kind: NDArray[np.uint8],
     category_set: NDArray[np.int64],
-    n_leaves: NDArray[np.float64],
 ) -> tuple[Bitsliced, Schedule, NDArray[np.int64], NDArray[np.int64]]:
     """Lay out the trees for which bitslicing pays.
 
@@ -197,9 +206,9 @@ def bitslice_small_trees(
     ----------
     forest : Forest
         The forest.
-    column, threshold, kind, category_set, n_leaves
+    column, threshold, kind, category_set
         Per node: the column among those in use, the threshold for the type of the
-        rows, flags, the set of categories, the number of leaves below.
+        rows, flags, the set of categories.
 
     Returns
     -------
@@ -212,8 +221,7 @@ def bitslice_small_trees(
     value_node : ndarray of shape (n_leaf_values,)
         The leaf of every leaf value index.
     """
-    roots = forest.tree_offsets[:-1]
-    small = n_leaves[roots] <= MAX_BITSLICED_LEAVES
+    small = small_trees(forest)
     nodes, number, n_conditions = _conditions(
         forest, small, threshold, category_set, kind
     )
@@ -239,9 +247,7 @@ def bitslice_small_trees(
     condition_of = np.full(forest.n_nodes, -1, dtype=np.int64)
     condition_of[nodes] = _inverse(order)[number]
     conditions = column[first], threshold[first], category_set[first], kind[first]
-    splits, codes, value_index, value_node = _split_trees(
-        forest, small, n_leaves[roots]
-    )
+    splits, codes, value_index, value_node = _split_trees(forest, small)
     split_offsets, split_node, split_slot, split_plane, split_flips = splits
     bitsliced = Bitsliced(
         small,
@@ -274,7 +280,7 @@ class _Work(NamedTuple):
 
 
 def _work_of_trees(forest: Forest) -> _Work:
-    small = (np.diff(forest.tree_offsets) + 1) // 2 <= MAX_BITSLICED_LEAVES
+    small = small_trees(forest)
     kind = node_kinds(forest)
     nodes, number, n_conditions = _conditions(
         forest, small, forest.threshold, category_sets(forest), kind
@@ -406,7 +412,7 @@ def _conditions(
 
 
 def _split_trees(
-    forest: Forest, small: NDArray[np.bool_], n_leaves: NDArray[np.float64]
+    forest: Forest, small: NDArray[np.bool_]
 ) -> tuple[
     tuple[NDArray[np.int64], ...],
     tuple[NDArray[Any], ...],
@@ -414,6 +420,7 @@ def _split_trees(
     NDArray[np.int64],
 ]:
     """Return the splits of small trees, what their codes mean, and their values."""
+    n_leaves = _n_leaves(forest)
     n_splits = int(np.where(small, n_leaves - 1, 0).sum())
     node, slot, plane, flips = np.empty((4, n_splits), dtype=np.int64)
     offsets = np.zeros(forest.n_trees + 1, dtype=np.int64)
@@ -540,6 +547,9 @@ def _list_runs(
     n_operations, n_slots = 0, 1
     for tree in range(forest.n_trees):
         part = slice(*bitsliced.split_offsets[tree : tree + 2])
+        if part.start == part.stop:  # walked: nothing has to be compiled for that
+            run_offsets[tree + 1] = run_offsets[tree]
+            continue
         n_operations, run_offsets[tree + 1], needed = schedule_splits(
             forest.left,
             forest.right,

@@ -258,11 +258,9 @@ class EarlyExitEngine:
         else:
             whole = self._scoring.engine
             few = len(rows) < MIN_BLOCK_ROWS
+            what = "early exit few rows" if few else whole.named("early exit batches")
             classes, n_evaluated = either(
-                whole.kernels(
-                    self._named("early exit few rows" if few else "early exit batches"),
-                    rows.dtype,
-                ),
+                whole.kernels(self._named(what), rows.dtype),
                 whole.plain_seconds(len(rows)),
                 lambda: self._in_shares(self._evaluate_share, rows, n_jobs, sums),
                 lambda: self._in_shares(self._evaluate_plainly, rows, n_jobs, sums),
@@ -607,7 +605,7 @@ def _stage_of(engine: Engine, of_class: int, dtype: type[np.floating]) -> Stage:
     layout = engine.layout(dtype)
     output = engine.tree_output
     return Stage(
-        layout.forms,
+        layout.all_forms,
         rows_per_block(layout, np.empty(0, dtype=dtype)),
         engine.table(layout, dtype),
         output if of_class < 0 else np.full_like(output, -1),

@@ -43,7 +43,7 @@ from spinney.runtime.choice import (
 )
 from spinney.runtime.encoding import RowEncoder
 from spinney.runtime.kernel_arrays import read_only
-from spinney.runtime.layout import Layout, fits_32_bits, lay_out
+from spinney.runtime.layout import Layout, are_all_walked, fits_32_bits, lay_out
 from spinney.runtime.leaf_masks import (
     MAX_ROWS,
     MaskArguments,
@@ -241,6 +241,10 @@ class Engine:
             self._kernels[what, dtype] = found
         return found
 
+    def named(self, what: str) -> str:
+        """Return what the kernels for batches of these trees are called."""
+        return f"{what}, walked" if self._are_all_walked else what
+
     def plain_seconds(self, n_rows: int) -> float:
         """Return about how long the plain engine takes for so many rows."""
         return step_seconds(n_rows, self._n_levels)
@@ -272,6 +276,11 @@ class Engine:
                 )
             )
         return self._row_arguments[dtype]
+
+    @cached_property
+    def _are_all_walked(self) -> bool:
+        """Whether trees are so large that nothing is compiled for small ones."""
+        return are_all_walked(self.forest)
 
     @cached_property
     def _least_masked(self) -> int:
@@ -358,7 +367,7 @@ class Engine:
             kernels = self.kernels("few rows", rows.dtype)
             compiled = self._compiled_raw
         else:
-            kernels = self.kernels("batches", rows.dtype)
+            kernels = self.kernels(self.named("batches"), rows.dtype)
             compiled = self._compiled_raw
         if are_ready(kernels):
             return compiled(rows, n_threads)
@@ -460,7 +469,8 @@ class Engine:
             return self._found(rows, trees.find_leaves, n_threads), nodes
 
         seconds = self.plain_seconds(len(rows))
-        return either(self.kernels("leaves", rows.dtype), seconds, compiled, plain)
+        kernels = self.kernels(self.named("leaves"), rows.dtype)
+        return either(kernels, seconds, compiled, plain)
 
     def _found(
         self, rows: Rows, find: Callable[..., None], n_threads: int

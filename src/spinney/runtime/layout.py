@@ -20,7 +20,9 @@ memory pages.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,6 +37,7 @@ from spinney.runtime.bitslicing import (
     bitslice_small_trees,
     category_sets,
     node_kinds,
+    small_trees,
 )
 from spinney.runtime.building import arrange_nodes, distinct_rows, leaves_below
 from spinney.runtime.kernel_arrays import own_copy
@@ -69,12 +72,37 @@ class Categories(NamedTuple):
 
 
 class Forms(NamedTuple):
-    """All that the kernels of a batch need to know of a forest."""
+    """All that the kernels of a batch need to know of a forest.
+
+    Where `schedule` is None the kernels for it are not compiled: most of the time.
+    """
 
     columns: NDArray[np.int64]  # the columns of a row that any node looks at
     walk: Walk
-    schedule: Schedule
+    schedule: Schedule | None  # None if no tree is bitsliced
     categories: Categories
+
+
+def needed_forms(forms: Forms, others: Sequence[Forms] = ()) -> Forms:
+    """Return the forms of trees without what these trees have no use for.
+
+    Parameters
+    ----------
+    forms : Forms
+        With all parts.
+    others : sequence of Forms
+        Those of other trees, which have to keep the same parts.
+    """
+    for one in (forms, *others):
+        # With no condition there is nothing to split.
+        if one.schedule is not None and len(one.schedule.condition_slot) > 0:
+            return forms
+    return forms._replace(schedule=None)
+
+
+def are_all_walked(forest: Forest) -> bool:
+    """Whether no tree is small enough to be bitsliced; told without a layout."""
+    return not small_trees(forest).any()
 
 
 @dataclass(frozen=True)
@@ -83,37 +111,40 @@ class Layout:
 
     Parameters
     ----------
-    forms : Forms
-        For the kernels of a batch.
+    all_forms : Forms
+        For the kernels of a batch, with all parts.
+    schedule : Schedule
+        How to evaluate the trees that are bitsliced.
     bitsliced : Bitsliced
         Small trees as lists of splits.
     value_node : ndarray of shape (n_leaf_values,), dtype=int64
         A node that has the value of each leaf value index.
     """
 
-    forms: Forms
+    all_forms: Forms
+    schedule: Schedule
     bitsliced: Bitsliced
     value_node: NDArray[np.int64]
+
+    @cached_property
+    def forms(self) -> Forms:
+        """What the kernels of a batch need."""
+        return needed_forms(self.all_forms)
 
     @property
     def columns(self) -> NDArray[np.int64]:
         """The columns of a row that any node looks at."""
-        return self.forms.columns
+        return self.all_forms.columns
 
     @property
     def walk(self) -> Walk:
         """Nodes of all trees."""
-        return self.forms.walk
-
-    @property
-    def schedule(self) -> Schedule:
-        """How to evaluate the trees that are bitsliced."""
-        return self.forms.schedule
+        return self.all_forms.walk
 
     @property
     def categories(self) -> Categories:
         """Sets of categories."""
-        return self.forms.categories
+        return self.all_forms.categories
 
 
 def lay_out(forest: Forest, dtype: type[np.floating], share_leaves: bool) -> Layout:
@@ -137,15 +168,16 @@ def lay_out(forest: Forest, dtype: type[np.floating], share_leaves: bool) -> Lay
     threshold = thresholds_for(forest.threshold, dtype)
     kind = node_kinds(forest)
     category_set = category_sets(forest)
-    n_leaves = leaves_below(forest.tree_offsets, forest.left, forest.right)
     bitsliced, schedule, value_index, value_node = bitslice_small_trees(
-        forest, column, threshold, kind, category_set, n_leaves
+        forest, column, threshold, kind, category_set
     )
     value_index, value_node = _number_other_leaves(
         forest, value_index, value_node, share_leaves
     )
     weight = (
-        n_leaves if forest.n_node_samples is None else own_copy(forest.n_node_samples)
+        leaves_below(forest.tree_offsets, forest.left, forest.right)
+        if forest.n_node_samples is None
+        else own_copy(forest.n_node_samples)
     )
     walk = _pack_nodes(
         forest, column, len(columns), threshold, kind, category_set, weight, value_index
@@ -157,7 +189,7 @@ def lay_out(forest: Forest, dtype: type[np.floating], share_leaves: bool) -> Lay
         CATEGORY_RULES[forest.category_rule],
     )
     forms = Forms(columns.astype(np.int64), walk, schedule, categories)
-    return Layout(forms, bitsliced, value_node)
+    return Layout(forms, schedule, bitsliced, value_node)
 
 
 def fits_32_bits(forest: Forest) -> bool:

@@ -9,7 +9,7 @@ array.
 from __future__ import annotations
 
 from itertools import count
-from typing import Any, NamedTuple, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from spinney.runtime.batch_kernels import add_trees
 from spinney.runtime.dropping_kernels import drop_block, finish_rows, take_class
 from spinney.runtime.exit_kinds import DROPPING
 from spinney.runtime.kernel_cache import kernel
-from spinney.runtime.layout import Forms
+from spinney.runtime.layout import Forms, needed_forms
 from spinney.runtime.row_kernels import finish_block, settle_block
 
 # How a kernel makes a number of each type from a mark.
@@ -28,7 +28,7 @@ NUMBERS = {int: "int", bool: "bool", np.uint64: "np.uint64"}
 class Stage(NamedTuple):
     """The trees between two exit points, all or those of one class."""
 
-    forms: Forms
+    forms: Forms  # with all parts
     block: int  # rows per block
     table: NDArray[np.floating]  # what each leaf value index adds
     tree_output: NDArray[np.int64]  # the output that a tree adds to, -1 for all
@@ -37,7 +37,8 @@ class Stage(NamedTuple):
 class Stages(NamedTuple):
     """Stages one behind the other."""
 
-    joined: Stage  # arrays of all stages, numbers of the first one
+    # Arrays of all stages, numbers of the first one; of its forms, what any needs.
+    joined: Stage
     # (n_stages + 1, n_fields): where the part of each stage begins in each array, or
     # its number, for all fields of a stage in the order in which they are written down.
     marks: NDArray[np.int64]
@@ -76,11 +77,13 @@ def join_stages(
         value_index=walk.link.view(walk.value_index.dtype),
     )
     joined = joined._replace(forms=joined.forms._replace(walk=walk))
+    is_array = np.array([isinstance(part, np.ndarray) for part in _leaves(joined)])
     fields = np.array([_fields(stage) for stage in stages])
     marks = np.zeros((len(stages) + 1, fields.shape[1]), dtype=np.int64)
-    is_array = np.array([isinstance(part, np.ndarray) for part in _leaves(joined)])
     marks[1:, is_array] = np.cumsum(fields[:, is_array], axis=0)
     marks[:-1, ~is_array] = fields[:, ~is_array]
+    others = [stage.forms for stage in stages]
+    joined = joined._replace(forms=needed_forms(joined.forms, others))
     if exit_number is None:
         exit_number = np.arange(len(stages))
     if of_class is None:
@@ -115,20 +118,34 @@ def _write_stage_of() -> Any:
 
     A kernel cannot loop over the fields of a tuple. So one is written from the fields
     themselves, in the order in which `join_stages` marks them: whatever is added to a
-    tuple is found by both, and a type that is in neither list is an error here.
+    tuple is found by both, and a type that is in neither list is an error here. For a
+    part that may be None there is a kernel of its own: only of an argument the compiler
+    knows whether it is None.
     """
-    lines: list[str] = []
     names: dict[str, Any] = {"__name__": __name__, "np": np}
     number = count()
 
-    def parts_of(kind: type, path: str) -> str:
+    def define(header: str, lines: list[str]) -> None:
+        source = "\n".join([f"def {header}:", *lines])
+        exec(compile(source, __file__, "exec"), names)
+        name = header.partition("(")[0]
+        names[name] = kernel(names[name])
+
+    def parts_of(kind: type, path: str, lines: list[str]) -> str:
         names[kind.__name__] = kind
         parts = []
         for field, hint in get_type_hints(kind).items():
-            if hasattr(hint, "_fields"):
+            tuples = [one for one in (hint, *get_args(hint)) if hasattr(one, "_fields")]
+            if tuples:
                 # A variable of its own: taking a tuple out of another is dear.
                 lines.append(f"    {path}_{field} = {path}.{field}")
-                parts.append(parts_of(hint, f"{path}_{field}"))
+            if tuples and hint is tuples[0]:
+                parts.append(parts_of(hint, f"{path}_{field}", lines))
+            elif tuples:
+                of_part = ["    if part is None:", "        return None"]
+                value = parts_of(tuples[0], "part", of_part)
+                define(f"{field}_of(part, a, b)", [*of_part, f"    return {value}"])
+                parts.append(f"{field}_of({path}_{field}, a, b)")
             elif get_origin(hint) in (np.ndarray, NDArray):  # NumPy before 2.5, since
                 i = next(number)
                 parts.append(f"{path}.{field}[a[{i}] : b[{i}]]")
@@ -136,9 +153,7 @@ def _write_stage_of() -> Any:
                 parts.append(f"{NUMBERS[hint]}(a[{next(number)}])")
         return f"{kind.__name__}({', '.join(parts)})"
 
-    stage = parts_of(Stage, "stage")
     lines = [
-        "def stage_of(stages, k):",
         '    """Return stage `k`: views of its parts of the arrays of `stages`.',
         "",
         "    Parameters",
@@ -150,14 +165,13 @@ def _write_stage_of() -> Any:
         '    """',
         "    a, b = stages.marks[k], stages.marks[k + 1]",
         "    stage = stages.joined",
-        *lines,
-        f"    return {stage}",
     ]
-    exec(compile("\n".join(lines), __file__, "exec"), names)
+    value = parts_of(Stage, "stage", lines)
+    define("stage_of(stages, k)", [*lines, f"    return {value}"])
     return names["stage_of"]
 
 
-stage_of = kernel(_write_stage_of())
+stage_of = _write_stage_of()
 
 
 @kernel

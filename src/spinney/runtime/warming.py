@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from spinney.forest import Forest
 from spinney.forest.encoder import VALUE, Encoder
 from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
+from spinney.runtime.bitslicing import MAX_BITSLICED_LEAVES
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
 
@@ -30,6 +31,24 @@ def _small_forest(input_dtype: str, sum_dtype: str) -> Forest:
         link="logistic",
         input_dtype=input_dtype,
         sum_dtype=sum_dtype,
+    )
+
+
+def _walked(forest: Forest) -> Forest:
+    """Return two trees that are too large to be bitsliced, otherwise as in a forest."""
+    n_inner = MAX_BITSLICED_LEAVES
+    n_nodes = 2 * n_inner + 1
+    inner = np.arange(n_nodes) < n_inner
+    left = np.where(inner, 2 * np.arange(n_nodes) + 1, -1)
+    right = np.where(inner, left + 1, -1)
+    return forest.replace(
+        tree_offsets=np.array([0, n_nodes, 2 * n_nodes]),
+        feature=np.tile(np.where(inner, 0, -1), 2),
+        threshold=np.zeros(2 * n_nodes),
+        left=np.concatenate([left, np.where(inner, left + n_nodes, -1)]),
+        right=np.concatenate([right, np.where(inner, right + n_nodes, -1)]),
+        value=np.zeros(2 * n_nodes),
+        missing_left=np.zeros(2 * n_nodes, dtype=bool),
     )
 
 
@@ -80,13 +99,18 @@ def engine_uses() -> dict[str, Callable[[], object]]:
         rows = np.zeros((2 * MIN_BLOCK_ROWS, 2), dtype=row_type)
         name = f"{row_type} rows, {sum_type} sums"
         forest = _small_forest(row_type, sum_type)
+        walked = _walked(forest)
         uses[f"batches, {name}"] = partial(forest.predict, rows)
+        uses[f"batches of large trees, {name}"] = partial(walked.predict, rows)
         uses[f"small batches, {name}"] = partial(forest.predict, rows[:2])
         uses[f"batches of one row, {name}"] = partial(forest.predict, rows[:1])
         uses[f"single rows, {name}"] = partial(_answer_row, forest, rows[0])
         uses[f"scores of single rows, {name}"] = partial(_score_row, forest, rows[0])
         if sum_type == "float64":
             uses[f"leaves, {row_type} rows"] = partial(forest.leaves, rows)
+            uses[f"leaves of large trees, {row_type} rows"] = partial(
+                walked.leaves, rows
+            )
             coded = forest.replace(
                 category_set=np.array([0, -1, -1, -1, -1, -1]),
                 category_offsets=np.array([0, 1]),
@@ -99,7 +123,11 @@ def engine_uses() -> dict[str, Callable[[], object]]:
             early = EarlyExitEngine(forest, rule)
             read_only = forest.engine.rows(rows)
             name = f"early exits, {row_type} rows"
+            of_walked = EarlyExitEngine(walked, rule)
             uses[f"{name}, batches"] = partial(early.evaluate, read_only)
+            uses[f"{name}, batches of large trees"] = partial(
+                of_walked.evaluate, read_only
+            )
             uses[f"{name}, small batches"] = partial(early.evaluate, read_only[:2])
             uses[f"{name}, single rows"] = partial(_answer_row, early, rows[0])
             uses[f"{name}, probabilities of single rows"] = partial(
