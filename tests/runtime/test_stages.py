@@ -56,6 +56,18 @@ def test_every_stage_is_found_again(dtype, task):
         assert_same(stage_of(joined, k), stage)
 
 
+@pytest.mark.skipif(WITHOUT_JIT, reason="looks at what is compiled")
+@pytest.mark.parametrize("n_features", [3, 20])
+def test_no_part_of_a_stage_may_or_may_not_be_there(n_features):
+    # What takes a part that may be None would be compiled a second time for it.
+    forest = strategies.random_forest(
+        4, n_trees=12, depth=6, n_features=n_features, task="sum score"
+    )
+    stage_of(join_stages(stages_of(forest, [0, 12], np.float32)), 0)
+    for signature in stage_of.nopython_signatures:
+        assert "Optional" not in str(signature.return_type)
+
+
 @pytest.mark.parametrize("n_rows", [0, 1, 47, 48, 600 if WITHOUT_JIT else 1500])
 @pytest.mark.parametrize("n_features", [3, 20])
 @pytest.mark.parametrize("is_bitsliced", [True, False])

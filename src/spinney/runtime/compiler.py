@@ -30,7 +30,7 @@ try:
     from numba.core.compiler import CompileResult
     from numba.core.runtime.nrt import rtsys
     from numba.core.serialize import dumps
-    from numba.extending import intrinsic
+    from numba.extending import intrinsic, overload
 except Exception as error:  # whatever a library says that is not made for this Python
     problem = f"{type(error).__name__}: {error}"
     llvmlite = llvm = numba = ir = config = types = None  # type: ignore[assignment]
@@ -41,6 +41,8 @@ except Exception as error:  # whatever a library says that is not made for this 
     def intrinsic(function: Callable[..., Any]) -> Any:  # type: ignore[no-redef]
         """Leave alone what nobody is going to call."""
         return function
+
+    overload = None  # type: ignore[assignment]
 
 
 def as_plain_python(function: Callable[..., Any]) -> Any:
@@ -72,6 +74,7 @@ __all__ = [
     "llvm",
     "llvmlite",
     "numba",
+    "overload",
     "problem",
     "rtsys",
     "types",

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.runtime.batch_kernels import add_trees
+from spinney.runtime.compiler import compiles, overload, types
 from spinney.runtime.dropping_kernels import drop_block, finish_rows, take_class
 from spinney.runtime.exit_kinds import DROPPING
 from spinney.runtime.kernel_cache import kernel
@@ -113,14 +114,38 @@ def _fields(stage: Stage) -> list[int]:
     ]
 
 
+def _if_given(function: Any) -> Any:
+    """Return a function for kernels that gives None for a part that is None.
+
+    With an ``if`` in a kernel it would be a part that may be None, of any type: what
+    takes it would be compiled once more, with tests and copies.
+    """
+
+    def absent(part: Any, a: Any, b: Any) -> Any:
+        return None
+
+    def present(part: Any, a: Any, b: Any) -> Any:
+        return function(part, a, b)
+
+    def given(part: Any, a: Any, b: Any) -> Any:
+        return (absent if part is None else present)(part, a, b)
+
+    if compiles:
+
+        @overload(given)
+        def _(part: Any, a: Any, b: Any) -> Any:
+            return absent if isinstance(part, types.NoneType) else present
+
+    return given
+
+
 def _write_stage_of() -> Any:
     """Return a function ``(stages, k)`` that gives stage `k`, as views of its arrays.
 
     A kernel cannot loop over the fields of a tuple. So one is written from the fields
     themselves, in the order in which `join_stages` marks them: whatever is added to a
-    tuple is found by both, and a type that is in neither list is an error here. For a
-    part that may be None there is a kernel of its own: only of an argument the compiler
-    knows whether it is None.
+    tuple is found by both, and a type that is in neither list is an error here. A part
+    that may be None has a function of its own, one for each type that it can have.
     """
     names: dict[str, Any] = {"__name__": __name__, "np": np}
     number = count()
@@ -142,9 +167,10 @@ def _write_stage_of() -> Any:
             if tuples and hint is tuples[0]:
                 parts.append(parts_of(hint, f"{path}_{field}", lines))
             elif tuples:
-                of_part = ["    if part is None:", "        return None"]
+                of_part: list[str] = []
                 value = parts_of(tuples[0], "part", of_part)
-                define(f"{field}_of(part, a, b)", [*of_part, f"    return {value}"])
+                define(f"{field}_there(part, a, b)", [*of_part, f"    return {value}"])
+                names[f"{field}_of"] = _if_given(names[f"{field}_there"])
                 parts.append(f"{field}_of({path}_{field}, a, b)")
             elif get_origin(hint) in (np.ndarray, NDArray):  # NumPy before 2.5, since
                 i = next(number)
