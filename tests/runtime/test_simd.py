@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spinney.runtime import simd
+from spinney.runtime import plain_vectors, vector_code
 from spinney.runtime.bit_vectors import bits_to_word, word_to_bytes
 from spinney.runtime.compiler import compiles, ir, llvm
 
@@ -20,9 +20,9 @@ def test_compares_the_same_with_and_without_vectors_of_bits(dtype, missing_excee
     values = rng.integers(-2, 3, 64 * 6).astype(dtype)
     values[rng.random(len(values)) < 0.3] = np.nan
     values[:3] = np.inf, -np.inf, -0.0
-    plain = simd._plain_comparison(missing_exceeds)
+    plain = plain_vectors.comparison(missing_exceeds)
     for has_bits in (False, True):
-        intrinsic = simd._comparison(missing_exceeds, has_bits)
+        intrinsic = vector_code.comparison(missing_exceeds, has_bits)
 
         @numba.njit
         def compare(values, start, threshold, intrinsic=intrinsic):
@@ -39,9 +39,9 @@ def test_turns_planes_the_same_with_and_without_vectors_of_bits(n_planes):
     rng = np.random.default_rng(n_planes)
     planes = rng.integers(0, 2**64, 3 * 16, dtype=np.uint64)
     expected = np.zeros(64, np.int32)
-    simd._plain_turning(n_planes)(planes, np.uint64(1), np.uint64(3), expected, 0, 5)
+    plain_vectors.turning(n_planes)(planes, np.uint64(1), np.uint64(3), expected, 0, 5)
     for has_bits in (False, True):
-        intrinsic = simd._turning(n_planes, has_bits)
+        intrinsic = vector_code.turning(n_planes, has_bits)
 
         @numba.njit
         def turn(planes, codes, intrinsic=intrinsic):

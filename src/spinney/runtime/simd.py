@@ -1,655 +1,98 @@
 """SIMD operations on words of 64 rows, one bit for each row.
 
-Numba's loops cannot say these, but LLVM can: a comparison of two vectors is a vector of
-bits, and that is an integer; a vector is loaded and stored whole, so no test is needed
-whether two arrays overlap. Without the compiler the same is done in plain Python.
+As LLVM code where kernels are compiled (`vector_code`), else in plain Python
+(`plain_vectors`).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from spinney.runtime.bit_vectors import HAS_BITS, bits_to_word, word_to_bytes
-from spinney.runtime.compiler import (
-    compiles,
-    get_or_insert_function,
-    intrinsic,
-    ir,
-    types,
-)
-
-WORD = 64
-
-# Words that are split at a time: as many as two vectors of a current processor hold.
-STRIDE = 8
-
-# Rows and columns that change places in one step.
-EIGHT = 8
-
-_function: Any = get_or_insert_function  # Numba does not tell its types
-
-
-def _zero() -> Any:
-    """Return the first index of a vector."""
-    return ir.Constant(ir.IntType(32), 0)
-
-
-def _pointer_to(
-    context: Any, builder: Any, array_type: Any, array: Any, start: Any, vector: Any
-) -> Any:
-    """Return where the element `start` of an array lies, as a pointer to a vector."""
-    data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [start]), vector.as_pointer())
-
-
-# ------------------------------------------------------------------ comparing
-
-
-def _comparison(missing_exceeds: bool, has_bits: bool = HAS_BITS) -> Any:
-    """Return an intrinsic ``(values, start, threshold) -> word``."""
-
-    def typer(_context: Any, values: Any, start: Any, threshold: Any) -> Any:
-        signature = types.uint64(values, types.uint64, values.dtype)
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            array_type = signature.args[0]
-            number = context.get_value_type(array_type.dtype)
-            vector = ir.VectorType(number, WORD)
-            where = _pointer_to(context, builder, array_type, args[0], args[1], vector)
-            many = builder.load(where, align=array_type.dtype.bitwidth // 8)
-            nothing = ir.Constant(vector, ir.Undefined)
-            one = builder.insert_element(nothing, args[2], _zero())
-            everywhere = ir.Constant(ir.VectorType(ir.IntType(32), WORD), [0] * WORD)
-            same = builder.shuffle_vector(one, one, everywhere)
-            # Unordered: true if one of the two is NaN.
-            compare = (
-                builder.fcmp_unordered if missing_exceeds else builder.fcmp_ordered
-            )
-            return bits_to_word(builder, compare(">", many, same), has_bits)
-
-        return signature, generate
-
-    return intrinsic(typer)
-
-
-def _plain_comparison(missing_exceeds: bool) -> Any:
-    def compare(values: Any, start: Any, threshold: Any) -> np.uint64:
-        part = values[int(start) : int(start) + WORD]
-        exceeds = ~(part <= threshold) if missing_exceeds else part > threshold
-        return np.packbits(exceeds, bitorder="little").view(np.uint64)[0]
-
-    return compare
-
-
-# ------------------------------------------------------------------ splitting
-
-
-def _vectors(signature: Any, args: Any, context: Any, builder: Any) -> Any:
-    """Return a function that finds `STRIDE` words from an array and a start."""
-    vector = ir.VectorType(ir.IntType(WORD), STRIDE)
-
-    def at(array: int, start: int) -> Any:
-        kind = signature.args[array]
-        return _pointer_to(context, builder, kind, args[array], args[start], vector)
-
-    return at
-
-
-@intrinsic
-def _mark(
-    _context: Any,
-    sets: Any,
-    slot: Any,
-    planes: Any,
-    plane: Any,
-    outcomes: Any,
-    outcome: Any,
-) -> Any:
-    index = types.uint64
-    signature = types.void(sets, index, planes, index, outcomes, index)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = _vectors(signature, args, context, builder)
-        at_set, at_plane, at_outcome = at(0, 1), at(2, 3), at(4, 5)
-        here = builder.load(at_set, align=8)
-        moved = builder.and_(here, builder.load(at_outcome, align=8))
-        flipped = builder.xor(builder.load(at_plane, align=8), moved)
-        builder.store(flipped, at_plane, align=8)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@intrinsic
-def _finish(
-    _context: Any,
-    sets: Any,
-    slot: Any,
-    planes: Any,
-    plane: Any,
-    plane_below: Any,
-    outcomes: Any,
-    outcome: Any,
-    outcome_left: Any,
-    outcome_right: Any,
-) -> Any:
-    index = types.uint64
-    signature = types.void(
-        sets, index, planes, index, index, outcomes, index, index, index
-    )
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = _vectors(signature, args, context, builder)
-        at_plane, at_below = at(2, 3), at(2, 4)
-        here = builder.load(at(0, 1), align=8)
-        moved = builder.and_(here, builder.load(at(5, 6), align=8))
-        left = builder.load(at(5, 7), align=8)
-        right = builder.load(at(5, 8), align=8)
-        stayed = builder.and_(builder.xor(here, moved), left)
-        below = builder.or_(stayed, builder.and_(moved, right))
-        flipped = builder.xor(builder.load(at_plane, align=8), moved)
-        flipped_below = builder.xor(builder.load(at_below, align=8), below)
-        builder.store(flipped, at_plane, align=8)
-        builder.store(flipped_below, at_below, align=8)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@intrinsic
-def _keep(
-    _context: Any,
-    sets: Any,
-    slot: Any,
-    planes: Any,
-    plane: Any,
-    outcomes: Any,
-    outcome: Any,
-    without: Any,
-) -> Any:
-    index = types.uint64
-    signature = types.void(sets, index, planes, index, outcomes, index, index)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = _vectors(signature, args, context, builder)
-        at_set, at_plane, at_outcome = at(0, 1), at(2, 3), at(4, 5)
-        vector = ir.VectorType(ir.IntType(WORD), STRIDE)
-        one = builder.insert_element(
-            ir.Constant(vector, ir.Undefined), args[6], _zero()
-        )
-        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), STRIDE), [0] * STRIDE)
-        without = builder.shuffle_vector(one, one, everywhere)
-        here = builder.load(at_set, align=8)
-        moved = builder.and_(here, builder.load(at_outcome, align=8))
-        flipped = builder.xor(builder.load(at_plane, align=8), moved)
-        builder.store(flipped, at_plane, align=8)
-        kept = builder.xor(builder.and_(here, without), moved)
-        builder.store(kept, at_set, align=8)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@intrinsic
-def _split(
-    _context: Any,
-    sets: Any,
-    old: Any,
-    new: Any,
-    planes: Any,
-    plane: Any,
-    outcomes: Any,
-    outcome: Any,
-) -> Any:
-    index = types.uint64
-    signature = types.void(sets, index, index, planes, index, outcomes, index)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = _vectors(signature, args, context, builder)
-        at_old, at_new, at_plane, at_outcome = at(0, 1), at(0, 2), at(3, 4), at(5, 6)
-        here = builder.load(at_old, align=8)
-        moved = builder.and_(here, builder.load(at_outcome, align=8))
-        flipped = builder.xor(builder.load(at_plane, align=8), moved)
-        builder.store(flipped, at_plane, align=8)
-        builder.store(moved, at_new, align=8)
-        builder.store(builder.xor(here, moved), at_old, align=8)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@intrinsic
-def _copy(_context: Any, words: Any, source: Any, target: Any) -> Any:
-    index = types.uint64
-    signature = types.void(words, index, index)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        at = _vectors(signature, args, context, builder)
-        builder.store(builder.load(at(0, 1), align=8), at(0, 2), align=8)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@intrinsic
-def _unite(
-    _context: Any,
-    planes: Any,
-    word: Any,
-    apart: Any,
-    chosen: Any,
-    outcomes: Any,
-    outcome: Any,
-    flips: Any,
-) -> Any:
-    index = types.uint64
-    signature = types.void(planes, index, index, index, outcomes, index, index)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        integer = ir.IntType(WORD)
-        vector = ir.VectorType(integer, STRIDE)
-        at_outcome = _vectors(signature, args, context, builder)(4, 5)
-        one = builder.insert_element(
-            ir.Constant(vector, ir.Undefined), args[6], _zero()
-        )
-        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), STRIDE), [0] * STRIDE)
-        before = builder.shuffle_vector(one, one, everywhere)
-        kind = ir.FunctionType(integer, [integer, ir.IntType(1)])
-        lowest = _function(builder.module, kind, "llvm.cttz.i64")
-        nothing = ir.Constant(integer, 0)
-        entry = builder.block
-        loop = builder.append_basic_block("unite")
-        body = builder.append_basic_block("unite.plane")
-        end = builder.append_basic_block("unite.end")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        left, united = builder.phi(integer), builder.phi(vector)
-        left.add_incoming(args[3], entry)
-        united.add_incoming(ir.Constant(vector, [0] * STRIDE), entry)
-        builder.cbranch(builder.icmp_unsigned("!=", left, nothing), body, end)
-        builder.position_at_end(body)
-        number = builder.call(lowest, [left, ir.Constant(ir.IntType(1), 1)])
-        start = builder.add(args[1], builder.mul(number, args[2]))
-        plane = _pointer_to(context, builder, signature.args[0], args[0], start, vector)
-        more = builder.or_(united, builder.load(plane, align=8))
-        rest = builder.and_(left, builder.sub(left, ir.Constant(integer, 1)))
-        left.add_incoming(rest, body)
-        united.add_incoming(more, body)
-        builder.branch(loop)
-        builder.position_at_end(end)
-        builder.store(builder.xor(united, before), at_outcome, align=8)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@intrinsic
-def _count_ones(_context: Any, word: Any) -> Any:
-    signature = types.uint64(types.uint64)
-
-    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        integer = ir.IntType(WORD)
-        kind = ir.FunctionType(integer, [integer])
-        count = _function(builder.module, kind, "llvm.ctpop.i64")
-        return builder.call(count, [args[0]])
-
-    return signature, generate
-
-
-@intrinsic
-def _add_four_pairs(
-    _context: Any,
-    sums: Any,
-    start: Any,
-    entries: Any,
-    first: Any,
-    second: Any,
-    third: Any,
-    fourth: Any,
-) -> Any:
-    index = types.uint64
-    signature = types.void(sums, index, entries, index, index, index, index)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        number = signature.args[0].dtype
-        vector = ir.VectorType(context.get_value_type(number), 2)
-        align = number.bitwidth // 8
-
-        def at(array: int, start: int) -> Any:
-            kind = signature.args[array]
-            return _pointer_to(context, builder, kind, args[array], args[start], vector)
-
-        at_sums = at(0, 1)
-        total = builder.load(at_sums, align=align)
-        for k in range(3, 7):
-            total = builder.fadd(total, builder.load(at(2, k), align=align))
-        builder.store(total, at_sums, align=align)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@intrinsic
-def _fetch(_context: Any, words: Any, start: Any) -> Any:
-    signature = types.void(words, types.uint64)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        where = _pointer_to(
-            context, builder, signature.args[0], args[0], args[1], ir.IntType(8)
-        )
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        prefetch = _function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(prefetch, [where, number(1), number(3), number(1)])
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-# ------------------------------------------------------------------ turning
-
-
-@intrinsic
-def _turn_eight(
-    _context: Any,
-    rows: Any,
-    begins: Any,
-    column: Any,
-    values: Any,
-    targets: Any,
-    first: Any,
-    shift: Any,
-) -> Any:
-    index = types.uint64
-    signature = types.void(rows, begins, index, values, targets, index, index)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        number = signature.args[0].dtype
-        vector = ir.VectorType(context.get_value_type(number), EIGHT)
-        align = number.bitwidth // 8
-
-        def entry(array: int, at: Any) -> Any:
-            kind = signature.args[array]
-            where = _pointer_to(
-                context, builder, kind, args[array], at, ir.IntType(WORD)
-            )
-            return builder.load(where, align=8)
-
-        def numbered(start: Any, k: int) -> Any:
-            return builder.add(start, ir.Constant(ir.IntType(WORD), k))
-
-        zero = ir.Constant(ir.IntType(WORD), 0)
-        lines = []
-        for k in range(EIGHT):
-            start = builder.add(entry(1, numbered(zero, k)), args[2])
-            where = _pointer_to(
-                context, builder, signature.args[0], args[0], start, vector
-            )
-            lines.append(builder.load(where, align=align))
-        for k, line in enumerate(_turned(builder, lines)):
-            start = builder.add(entry(4, numbered(args[5], k)), args[6])
-            where = _pointer_to(
-                context, builder, signature.args[3], args[3], start, vector
-            )
-            builder.store(line, where, align=align)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-def _turned(builder: Any, lines: list[Any]) -> list[Any]:
-    """Return the columns of a square of vectors.
-
-    Squares of one, two and four numbers beside the diagonal change places in turn.
-    """
-    n = len(lines)
-    size = 1
-    while size < n:
-        # Where each number comes from: below n from the first vector, else the second.
-        upper = [k if not k & size else n + (k ^ size) for k in range(n)]
-        lower = [k | size if not k & size else n + k for k in range(n)]
-        turned = list(lines)
-        for i in range(n):
-            if not i & size:
-                pair = lines[i], lines[i | size]
-                for i_new, source in ((i, upper), (i | size, lower)):
-                    mask = ir.Constant(ir.VectorType(ir.IntType(32), n), source)
-                    turned[i_new] = builder.shuffle_vector(*pair, mask)
-        lines = turned
-        size *= 2
-    return lines
-
-
-def _turning(n_planes: int, has_bits: bool = HAS_BITS) -> Any:
-    """Return an intrinsic ``(planes, word, apart, codes, start, first) -> None``."""
-
-    def typer(
-        _context: Any,
-        planes: Any,
-        word: Any,
-        apart: Any,
-        codes: Any,
-        start: Any,
-        first: Any,
-    ) -> Any:
-        index = types.uint64
-        signature = types.void(planes, index, index, codes, index, types.int64)
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            number = ir.IntType(32)
-            octets = ir.VectorType(ir.IntType(8), WORD)
-            many = ir.VectorType(number, WORD)
-
-            def bytes_of(first_plane: int, end_plane: int) -> Any:
-                """Return a byte for each row: the bits of up to eight planes."""
-                total = None
-                for plane in range(first_plane, end_plane):
-                    factor = ir.Constant(ir.IntType(WORD), plane)
-                    at = builder.add(args[1], builder.mul(args[2], factor))
-                    kind = signature.args[0]
-                    where = _pointer_to(
-                        context, builder, kind, args[0], at, ir.IntType(WORD)
-                    )
-                    word = builder.load(where, align=8)
-                    value = ir.Constant(octets, [1 << (plane - first_plane)] * WORD)
-                    part = builder.and_(word_to_bytes(builder, word, has_bits), value)
-                    total = part if total is None else builder.or_(total, part)
-                return builder.zext(total, many)
-
-            code = bytes_of(0, min(8, n_planes))
-            if n_planes > 8:
-                eight = ir.Constant(many, [8] * WORD)
-                code = builder.or_(code, builder.shl(bytes_of(8, n_planes), eight))
-            one = builder.insert_element(
-                ir.Constant(many, ir.Undefined), builder.trunc(args[5], number), _zero()
-            )
-            zeros = ir.Constant(ir.VectorType(number, WORD), [0] * WORD)
-            code = builder.add(code, builder.shuffle_vector(one, one, zeros))
-            kind = signature.args[3]
-            where = _pointer_to(context, builder, kind, args[3], args[4], many)
-            builder.store(code, where, align=4)
-            return context.get_dummy_value()
-
-        return signature, generate
-
-    return intrinsic(typer)
-
-
-def _plain_turn_eight(
-    rows: Any,
-    begins: Any,
-    column: Any,
-    values: Any,
-    targets: Any,
-    first: Any,
-    shift: Any,
-) -> None:
-    for j in range(EIGHT):
-        target = int(targets[int(first) + j]) + int(shift)
-        for k in range(EIGHT):
-            values[target + k] = rows[int(begins[k]) + int(column) + j]
-
-
-def _plain_turning(n_planes: int) -> Any:
-    def turn(
-        planes: Any, word: Any, apart: Any, codes: Any, start: Any, first: Any
-    ) -> None:
-        code = np.full(WORD, first, dtype=np.int64)
-        for plane in range(n_planes):
-            octets = planes[int(word + apart * np.uint64(plane)) :][:1].view(np.uint8)
-            code += np.unpackbits(octets, bitorder="little").astype(np.int64) << plane
-        codes[int(start) : int(start) + WORD] = code
-
-    return turn
-
-
-def _part(array: Any, start: Any) -> Any:
-    return array[int(start) : int(start) + STRIDE]
-
-
-def _plain_mark(
-    sets: Any, slot: Any, planes: Any, plane: Any, outcomes: Any, outcome: Any
-) -> None:
-    _part(planes, plane)[:] ^= _part(sets, slot) & _part(outcomes, outcome)
-
-
-def _plain_finish(
-    sets: Any,
-    slot: Any,
-    planes: Any,
-    plane: Any,
-    plane_below: Any,
-    outcomes: Any,
-    outcome: Any,
-    outcome_left: Any,
-    outcome_right: Any,
-) -> None:
-    here = _part(sets, slot)
-    moved = here & _part(outcomes, outcome)
-    _part(planes, plane)[:] ^= moved
-    below = (here ^ moved) & _part(outcomes, outcome_left)
-    _part(planes, plane_below)[:] ^= below | moved & _part(outcomes, outcome_right)
-
-
-def _plain_keep(
-    sets: Any,
-    slot: Any,
-    planes: Any,
-    plane: Any,
-    outcomes: Any,
-    outcome: Any,
-    without: Any,
-) -> None:
-    here = _part(sets, slot)
-    moved = here & _part(outcomes, outcome)
-    _part(planes, plane)[:] ^= moved
-    here[:] = (here & without) ^ moved
-
-
-def _plain_split(
-    sets: Any,
-    old: Any,
-    new: Any,
-    planes: Any,
-    plane: Any,
-    outcomes: Any,
-    outcome: Any,
-) -> None:
-    moved = _part(sets, old) & _part(outcomes, outcome)
-    _part(planes, plane)[:] ^= moved
-    _part(sets, new)[:] = moved
-    _part(sets, old)[:] ^= moved
-
-
-def _plain_unite(
-    planes: Any,
-    word: Any,
-    apart: Any,
-    chosen: Any,
-    outcomes: Any,
-    outcome: Any,
-    flips: Any,
-) -> None:
-    united = np.zeros(STRIDE, dtype=np.uint64)
-    for k in range(WORD):
-        if int(chosen) >> k & 1:
-            united |= _part(planes, int(word) + k * int(apart))
-    _part(outcomes, outcome)[:] = united ^ np.uint64(flips)
-
-
-def _plain_count_ones(word: Any) -> np.uint64:
-    return np.uint64(int(word).bit_count())
-
-
-def _plain_copy(words: Any, source: Any, target: Any) -> None:
-    _part(words, target)[:] = _part(words, source)
-
-
-def _plain_add_four_pairs(sums: Any, start: Any, entries: Any, *four: Any) -> None:
-    for entry in four:
-        sums[int(start) : int(start) + 2] += entries[int(entry) : int(entry) + 2]
-
-
-def _plain_fetch(words: Any, start: Any) -> None:
-    pass
-
-
-_compare = _comparison if compiles else _plain_comparison
+import spinney.runtime.plain_vectors as plain_vectors
+from spinney.runtime.compiler import compiles
+
+# Named here for whoever uses these operations.
+from spinney.runtime.plain_vectors import EIGHT, STRIDE, WORD
+
+__all__ = [
+    "EIGHT",
+    "STRIDE",
+    "WORD",
+    "add_four_pairs",
+    "codes_of_6_planes",
+    "codes_of_8_planes",
+    "codes_of_10_planes",
+    "codes_of_16_planes",
+    "copy_vector",
+    "count_ones",
+    "exceeding",
+    "exceeding_or_missing",
+    "finish_rows",
+    "keep_rows",
+    "mark_rows",
+    "prefetch",
+    "split_rows",
+    "turn_eight",
+    "unite_planes",
+]
+
+_operations: Any = plain_vectors
+if compiles:
+    import spinney.runtime.vector_code as vector_code
+
+    _operations = vector_code
 
 # (values, start, threshold) -> word: bit k says whether values[start + k] exceeds the
 # threshold. For NaN it is 0 with the one, 1 with the other.
-exceeding = _compare(missing_exceeds=False)
-exceeding_or_missing = _compare(missing_exceeds=True)
+exceeding = _operations.comparison(missing_exceeds=False)
+exceeding_or_missing = _operations.comparison(missing_exceeds=True)
 
 # The rest takes arrays and where in them `STRIDE` words begin. In all ways to split,
 # rows of a set with a bit in the outcome change their bit in the plane.
 #
 # (sets, slot, planes, plane, outcomes, outcome): that is all, the set is left alone.
-mark_rows = _mark if compiles else _plain_mark
+mark_rows = _operations.mark
 
 # (sets, slot, planes, plane, plane_below, outcomes, outcome, outcome_left,
 # outcome_right): so do, in the plane below, those of them with a bit in the outcome to
 # the right, and the others with one in the outcome to the left. The set is left alone.
-finish_rows = _finish if compiles else _plain_finish
+finish_rows = _operations.finish
 
 # (sets, slot, planes, plane, outcomes, outcome, without): with a word of ones the set
 # becomes the others, with a word of zeros these rows.
-keep_rows = _keep if compiles else _plain_keep
+keep_rows = _operations.keep
 
 # (sets, old, new, planes, plane, outcomes, outcome): these rows leave the old set and
 # become the new one.
-split_rows = _split if compiles else _plain_split
+split_rows = _operations.split
 
 # (planes, word, apart, chosen, outcomes, outcome, flips): the outcome becomes the union
 # of the planes that have a bit in `chosen`, flipped where `flips` has a bit. The planes
 # lie `apart` words apart.
-unite_planes = _unite if compiles else _plain_unite
+unite_planes = _operations.unite
 
 # (word) -> number of its bits that are set.
-count_ones = _count_ones if compiles else _plain_count_ones
+count_ones = _operations.count_ones
 
 # (words, source, target): the words from `source` are copied to `target`.
-copy_vector = _copy if compiles else _plain_copy
+copy_vector = _operations.copy
 
 # (words, start): the words are going to be needed and had better be fetched.
-prefetch = _fetch if compiles else _plain_fetch
+prefetch = _operations.fetch
 
 # (sums, start, entries, first, second, third, fourth): two numbers from each of four
 # starts are added to those from `start`, one after the other.
-add_four_pairs = _add_four_pairs if compiles else _plain_add_four_pairs
+add_four_pairs = _operations.add_four_pairs
 
 # (planes, word, apart, codes, start, first): for the 64 rows of one word of each plane,
 # `first` plus the code that their bits make up is written from `start` on. The planes
 # lie `apart` words apart.
-_turn = _turning if compiles else _plain_turning
-codes_of_6_planes = _turn(6)
-codes_of_8_planes = _turn(8)
-codes_of_10_planes = _turn(10)
-codes_of_16_planes = _turn(16)
+codes_of_6_planes = _operations.turning(6)
+codes_of_8_planes = _operations.turning(8)
+codes_of_10_planes = _operations.turning(10)
+codes_of_16_planes = _operations.turning(16)
 
 # (rows, begins, column, values, targets, first, shift): the eight columns from `column`
 # on of eight rows, which begin at `begins` in `rows`, are written to `values`: each as
 # eight numbers, `shift` behind the next of the `targets` from `first` on.
-turn_eight = _turn_eight if compiles else _plain_turn_eight
+turn_eight = _operations.turn_eight
