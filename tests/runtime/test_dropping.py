@@ -14,7 +14,7 @@ from spinney import InvalidArgumentError
 from spinney.ordering import ScoreTable
 from spinney.runtime import EarlyExitEngine, ExitRule
 from spinney.runtime.choice import config
-from spinney.runtime.exit_rule import trees_of_stages
+from spinney.runtime.exit_rule_checks import trees_of_stages
 from spinney.runtime.scoring import rounding_tolerance, scoring_forest
 
 

@@ -17,7 +17,8 @@ from spinney.calibration.bounds import check_max_disagreement
 from spinney.errors import InvalidArgumentError
 from spinney.ordering import ScoreTable
 from spinney.ordering.qwyc import allowed_errors
-from spinney.runtime.exit_rule import ExitRule, check_exit_points, check_order
+from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.order_checks import check_exit_points, check_order
 from spinney.runtime.score_bins import EARLY_EXITS, ScoreBins
 
 Numbers = NDArray[np.float64]

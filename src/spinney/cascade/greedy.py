@@ -15,7 +15,8 @@ from spinney.ordering.qwyc import (
     upper_threshold,
 )
 from spinney.ordering.score_table import margins
-from spinney.runtime.exit_rule import ExitRule, check_exit_points, check_order
+from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.order_checks import check_exit_points, check_order
 
 Numbers = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from spinney.errors import InvalidArgumentError
 from spinney.ordering import ScoreTable
 from spinney.ordering.qwyc import Progress, qwyc
 from spinney.ordering.squared_error import greedy_mse, individual_mse
-from spinney.runtime.exit_rule import check_order
+from spinney.runtime.order_checks import check_order
 
 ORDERS = ("qwyc", "natural", "random", "individual_mse", "greedy_mse")
 NEED_ROWS = ("qwyc", "individual_mse", "greedy_mse")

@@ -22,7 +22,8 @@ from spinney.cascade.rungs import RULES, RuleFamily
 from spinney.errors import InvalidArgumentError
 from spinney.ordering import ScoreTable
 from spinney.runtime.early_exit import EarlyExitEngine
-from spinney.runtime.exit_rule import ExitRule, check_exit_points
+from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.order_checks import check_exit_points
 
 Scorer = Callable[[Any], ArrayLike]
 

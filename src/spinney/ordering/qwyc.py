@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from spinney.base.parameters import check_choice, check_costs, check_rows
 from spinney.calibration.bounds import check_max_disagreement
 from spinney.ordering.score_table import ScoreTable, margins
-from spinney.runtime.exit_rule import ExitRule, check_exit_points
+from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.order_checks import check_exit_points
 from spinney.runtime.score_bins import EARLY_EXITS
 
 BUDGET_SPLITS = ("joint", "negative_first")

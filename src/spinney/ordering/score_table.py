@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from spinney.errors import InvalidArgumentError
 from spinney.runtime.exit_kinds import DROPPING
-from spinney.runtime.exit_rule import ExitRule, leading_class
+from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.final_classes import leading_class
 
 
 @dataclass(frozen=True, eq=False)

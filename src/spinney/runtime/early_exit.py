@@ -34,7 +34,8 @@ from spinney.runtime.engine import (
     rows_per_block,
 )
 from spinney.runtime.exit_kinds import BY_BIN, DROPPING
-from spinney.runtime.exit_rule import ExitRule, final_answers
+from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.final_classes import final_answers
 from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.row_kernels import (
     ExitArguments,

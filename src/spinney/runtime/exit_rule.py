@@ -18,13 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spinney.errors import InvalidArgumentError
-from spinney.runtime.count_tables import (
-    PER_WORD,
-    n_ranks,
-    packed,
-    ranks_of_counts,
-    unpacked,
-)
+from spinney.runtime.count_tables import packed, ranks_of_counts, unpacked
 from spinney.runtime.exit_kinds import (
     BETWEEN,
     BY_ALL_COUNTS,
@@ -36,14 +30,17 @@ from spinney.runtime.exit_kinds import (
     STAY,
     TO_THE_END,
 )
+from spinney.runtime.exit_rule_checks import (
+    problem_of,
+    problem_of_dropping,
+    trees_of_stages,
+)
+from spinney.runtime.final_classes import leading_class
 from spinney.runtime.kernel_arrays import own_copy
+from spinney.runtime.order_checks import check_order
 from spinney.runtime.score_bins import ScoreBins
 
 Numbers = NDArray[np.float64]
-
-VOTINGS = ("hard", "soft")
-# A prediction of four bits is one of so many classes, or to stay.
-MOST_CLASSES = 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -444,216 +441,12 @@ class ExitRule:
             The one class that each tree adds to, if there is one.
         """
         check_order(self.order, n_trees)
-        problem = self._problem(n_trees, n_sums)
+        problem = problem_of(self, n_trees, n_sums)
         if problem is None and self.kind == DROPPING:
-            problem = self._problem_of_dropping(n_sums, tree_class)
+            problem = problem_of_dropping(self, n_sums, tree_class)
         one_sum = self.kind in (BETWEEN, BY_COUNT, BY_BIN)
         if problem is None and one_sum != (n_sums == 1):
             problem = f"it must be made for {n_sums} sums"
         if problem is not None:
             msg = f"This exit rule does not fit a forest of {n_trees} trees: {problem}."
             raise InvalidArgumentError(msg)
-
-    def _problem(self, n_trees: int, n_sums: int) -> str | None:
-        """Return what is wrong with the parts of this rule, None if nothing is."""
-        points, table = self.exit_points, self.table
-        n_points = len(points)
-        ends = np.concatenate([[0], points, [n_trees]]) if points.ndim == 1 else points
-        if points.ndim != 1 or (ends[1:] <= ends[:-1]).any():
-            return f"exit points must rise from 1 to at most {n_trees - 1}"
-        if self.voting not in VOTINGS:
-            return f"voting must be one of {', '.join(VOTINGS)}"
-        if self.kind in (BETWEEN, BY_MARGIN):
-            if self.bounds.shape != (2, n_points) or np.isnan(self.bounds).any():
-                return "there must be two bounds for each exit point, none of them NaN"
-        elif self.kind == DROPPING:
-            if self.voting != "soft":
-                return "classes are dropped by scores, not by votes"
-        elif self.kind == BY_BIN:
-            if self.bins is None or not self.bins.fit_together(n_points):
-                return "its bins do not fit together"
-        elif (
-            self.kind not in (BY_COUNT, BY_LEAD, BY_ALL_COUNTS) or self.voting != "hard"
-        ):
-            return "a rule by votes needs votes to be counted"
-        elif self.kind == BY_ALL_COUNTS:
-            return self._problem_of_count_tables(n_sums)
-        elif table.ndim != 2 or len(table) != n_points or table.shape[1] <= n_trees:
-            return "there must be an entry for each exit point and each number of votes"
-        elif self.kind == BY_COUNT and ((table < -1) | (table > 1)).any():
-            return "answers must be -1, 0 or 1"
-        return None
-
-    def _problem_of_count_tables(self, n_sums: int) -> str | None:
-        """Return what is wrong with tables by the votes of all classes."""
-        table, points = self.table, self.exit_points
-        if not 1 < n_sums <= MOST_CLASSES:
-            return f"a rule by all votes is for up to {MOST_CLASSES} classes"
-        if table.ndim != 2 or len(table) != len(points):
-            return "there must be a table of answers for each exit point"
-        width = PER_WORD * table.shape[1]
-        for k, point in enumerate(points.tolist()):
-            if n_ranks(point, n_sums) > width:
-                return "there must be an answer for all that votes can come to"
-            if unpacked(table[k], np.arange(width)).max() >= n_sums:
-                return "answers must be classes"
-        return None
-
-    def _problem_of_dropping(
-        self, n_sums: int, tree_class: ArrayLike | None
-    ) -> str | None:
-        """Return what is wrong with the parts of a rule that drops classes."""
-        shape = (len(self.exit_points), n_sums * n_sums)
-        if n_sums < 2 or tree_class is None:
-            return "classes can be dropped only where each tree adds to one of several"
-        if self.bounds.shape != shape or np.isnan(self.bounds).any():
-            return "there must be a lead for each exit point and pair of classes"
-        stages = trees_of_stages(self.order, self.exit_points, tree_class, n_sums)
-        if not np.array_equal(self.table, stages):
-            return "it counts the trees of the classes otherwise than they are"
-        return None
-
-
-def trees_of_stages(
-    order: ArrayLike, exit_points: ArrayLike, tree_class: ArrayLike, n_classes: int
-) -> NDArray[np.int32]:
-    """Return how many trees add to each class between exit points.
-
-    Parameters
-    ----------
-    order : array-like of shape (n_trees,)
-        Trees in the order in which they are evaluated.
-    exit_points : array-like of int
-        Exit points.
-    tree_class : array-like of shape (n_trees,)
-        The one class that each tree adds to.
-    n_classes : int
-        Number of classes.
-
-    Returns
-    -------
-    n_trees : ndarray of shape (n_exit_points + 1, n_classes), dtype=int32
-        The last stage goes from the last exit point to the end.
-    """
-    classes = np.asarray(tree_class)[np.asarray(order)]
-    of_class = classes[:, None] == np.arange(n_classes)
-    ends = np.concatenate(
-        [[0], np.asarray(exit_points, dtype=np.int64), [len(classes)]]
-    )
-    so_far = np.concatenate([np.zeros((1, n_classes)), np.cumsum(of_class, axis=0)])
-    return np.diff(so_far[ends], axis=0).astype(np.int32)
-
-
-def leading_class(totals: Numbers) -> tuple[NDArray[np.int64], Numbers, Numbers]:
-    """Return the class of the largest sum, this sum, and the next largest one.
-
-    Parameters
-    ----------
-    totals : ndarray of shape (n_rows, n_classes)
-        Sums, of at least two classes. Of equal ones the first leads.
-    """
-    winner = totals.argmax(axis=1).astype(np.int64)
-    best_two = np.partition(totals, -2, axis=1)[:, -2:]
-    return winner, best_two[:, 1], best_two[:, 0]
-
-
-def final_answers(
-    totals: Numbers, decision_threshold: float, tolerance: float
-) -> NDArray[np.int64]:
-    """Return the classes of rows that all trees were evaluated for.
-
-    Parameters
-    ----------
-    totals : ndarray of shape (n_rows, n_sums)
-        Sums of all trees.
-    decision_threshold : float
-        With one sum: the smallest one of the second class.
-    tolerance : float
-        Sums that lie closer together than this (or to `decision_threshold`) are left
-        open; 0 if sums are exact.
-
-    Returns
-    -------
-    answers : ndarray of shape (n_rows,), dtype=int64
-        Class indices, -1 where the sums are too close to call.
-    """
-    if totals.shape[1] == 1:
-        answers = (totals[:, 0] >= decision_threshold).astype(np.int64)
-        apart = np.abs(totals[:, 0] - decision_threshold)
-    else:
-        answers, most, next_most = leading_class(totals)
-        apart = most - next_most
-    return np.where(apart > tolerance, answers, -1) if tolerance > 0 else answers
-
-
-def check_order(order: ArrayLike, n_trees: int) -> NDArray[np.int64]:
-    """Return an order of all trees as an array of its own, or raise.
-
-    Parameters
-    ----------
-    order : array-like of shape (n_trees,)
-        A permutation of the trees.
-    n_trees : int
-        Number of trees.
-    """
-    hint = f"Pass every number from 0 to {n_trees - 1} exactly once."
-    given = np.asarray(order)
-    if given.dtype.kind not in "iu" or given.ndim != 1:
-        msg = (
-            "order must be a one-dimensional array of integers, got dtype "
-            f"{given.dtype} and shape {given.shape}. {hint}"
-        )
-        raise InvalidArgumentError(msg)
-    checked = given.astype(np.int64)
-    if len(checked) != n_trees:
-        msg = (
-            f"order must name each of the {n_trees} trees once, got {len(checked)} "
-            f"numbers. {hint}"
-        )
-        raise InvalidArgumentError(msg)
-    if not np.array_equal(np.sort(checked), np.arange(n_trees)):
-        strange = np.flatnonzero((checked < 0) | (checked >= n_trees))
-        if len(strange):
-            problem = f"names tree {checked[strange[0]]}, which there is not"
-        else:
-            twice = np.flatnonzero(np.bincount(checked) > 1)[0]
-            problem = f"names tree {twice} more than once"
-        msg = f"order must be a permutation of the trees, but {problem}. {hint}"
-        raise InvalidArgumentError(msg)
-    return checked
-
-
-def check_exit_points(
-    exit_points: ArrayLike | None, n_trees: int, least: int = 1
-) -> NDArray[np.int64]:
-    """Return the exit points as integers, or raise.
-
-    Parameters
-    ----------
-    exit_points : array-like of int or None
-        Numbers of trees after which a row may leave. None stands for all of them:
-        after 1, 2, ..., `n_trees` - 1 trees. After the last one all rows leave anyway.
-    n_trees : int
-        Number of trees.
-    least : int, default=1
-        The smallest number allowed.
-    """
-    if exit_points is None:
-        return np.arange(1, n_trees, dtype=np.int64)
-    given = np.asarray(exit_points)
-    if given.size == 0 and given.ndim == 1:
-        return np.empty(0, dtype=np.int64)
-    if (
-        given.dtype.kind not in "iu"
-        or given.ndim != 1
-        or np.any(given[1:] <= given[:-1])
-        or given[0] < least
-        or given[-1] >= n_trees
-    ):
-        msg = (
-            f"exit_points must be ascending integers from {least} to the number of "
-            f"trees less one ({n_trees - 1}), got {exit_points!r}. Write range(8, "
-            f"{n_trees}, 8) to let rows exit after every eighth tree."
-        )
-        raise InvalidArgumentError(msg)
-    return given.astype(np.int64)

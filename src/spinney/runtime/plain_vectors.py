@@ -19,6 +19,8 @@ EIGHT = 8
 
 
 def comparison(missing_exceeds: bool) -> Any:
+    """Return a function ``(values, start, threshold) -> word``."""
+
     def compare(values: Any, start: Any, threshold: Any) -> np.uint64:
         part = values[int(start) : int(start) + WORD]
         exceeds = ~(part <= threshold) if missing_exceeds else part > threshold
@@ -36,6 +38,7 @@ def turn_eight(
     first: Any,
     shift: Any,
 ) -> None:
+    """Let eight rows and eight columns change places."""
     for j in range(EIGHT):
         target = int(targets[int(first) + j]) + int(shift)
         for k in range(EIGHT):
@@ -43,6 +46,8 @@ def turn_eight(
 
 
 def turning(n_planes: int) -> Any:
+    """Return a function ``(planes, word, apart, codes, start, first) -> None``."""
+
     def turn(
         planes: Any, word: Any, apart: Any, codes: Any, start: Any, first: Any
     ) -> None:
@@ -62,6 +67,7 @@ def _part(array: Any, start: Any) -> Any:
 def mark(
     sets: Any, slot: Any, planes: Any, plane: Any, outcomes: Any, outcome: Any
 ) -> None:
+    """Change the plane where a set and an outcome have a bit."""
     _part(planes, plane)[:] ^= _part(sets, slot) & _part(outcomes, outcome)
 
 
@@ -76,6 +82,7 @@ def finish(
     outcome_left: Any,
     outcome_right: Any,
 ) -> None:
+    """Change the plane of a node, and the one below it."""
     here = _part(sets, slot)
     moved = here & _part(outcomes, outcome)
     _part(planes, plane)[:] ^= moved
@@ -92,6 +99,7 @@ def keep(
     outcome: Any,
     without: Any,
 ) -> None:
+    """Change the plane, and keep those of a set that moved or that did not."""
     here = _part(sets, slot)
     moved = here & _part(outcomes, outcome)
     _part(planes, plane)[:] ^= moved
@@ -107,6 +115,7 @@ def split(
     outcomes: Any,
     outcome: Any,
 ) -> None:
+    """Change the plane, and split a set in two."""
     moved = _part(sets, old) & _part(outcomes, outcome)
     _part(planes, plane)[:] ^= moved
     _part(sets, new)[:] = moved
@@ -122,6 +131,7 @@ def unite(
     outcome: Any,
     flips: Any,
 ) -> None:
+    """Write the union of the chosen planes."""
     united = np.zeros(STRIDE, dtype=np.uint64)
     for k in range(WORD):
         if int(chosen) >> k & 1:
@@ -130,17 +140,20 @@ def unite(
 
 
 def count_ones(word: Any) -> np.uint64:
+    """Return the number of bits that are set."""
     return np.uint64(int(word).bit_count())
 
 
 def copy(words: Any, source: Any, target: Any) -> None:
+    """Copy one vector of words."""
     _part(words, target)[:] = _part(words, source)
 
 
 def add_four_pairs(sums: Any, start: Any, entries: Any, *four: Any) -> None:
+    """Add two numbers from each of four places."""
     for entry in four:
         sums[int(start) : int(start) + 2] += entries[int(entry) : int(entry) + 2]
 
 
 def fetch(words: Any, start: Any) -> None:
-    pass
+    """Do nothing: there is no cache to fill."""

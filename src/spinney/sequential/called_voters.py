@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples
 
 from spinney.base.estimator import unwrapped
 from spinney.errors import UnsupportedModelError
-from spinney.runtime.exit_rule import leading_class
+from spinney.runtime.final_classes import leading_class
 
 # Models add up in float32 if that is what the voters return, and in nothing coarser.
 COARSEST = np.float32

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.calibration.fitted_rule import FittedRule
-from spinney.runtime.exit_rule import MOST_CLASSES, ExitRule
+from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.exit_rule_checks import MOST_CLASSES
 from spinney.sequential.full_counts import (
     CountProblem,
     CountRule,

@@ -19,7 +19,8 @@ from spinney.base.parameters import check_min_votes
 from spinney.calibration.bounds import check_max_disagreement
 from spinney.calibration.fitted_rule import FittedRule
 from spinney.errors import InvalidArgumentError
-from spinney.runtime.exit_rule import ExitRule, check_exit_points
+from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.order_checks import check_exit_points
 from spinney.sequential.moved_thresholds import Beyond, MovedThresholds
 from spinney.sequential.soft import (
     N_BINS,

@@ -27,7 +27,8 @@ from spinney.base.parameters import check_count
 from spinney.calibration.bounds import check_max_disagreement
 from spinney.calibration.fitted_rule import FittedRule
 from spinney.errors import InvalidArgumentError
-from spinney.runtime.exit_rule import ExitRule, check_exit_points, check_order
+from spinney.runtime.exit_rule import ExitRule
+from spinney.runtime.order_checks import check_exit_points, check_order
 from spinney.sequential.moved_thresholds import Beyond, MovedThresholds
 
 if TYPE_CHECKING:

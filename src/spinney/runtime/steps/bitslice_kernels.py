@@ -213,7 +213,7 @@ def _split_down(
         new = old + u(n_words)
         plane = u(split_plane[i] * n_words)
         for w in range(u(0), u(n_words), u(STRIDE)):
-            split_rows(  # type: ignore[call-arg]
+            split_rows(
                 sets, old + w, new + w, planes, plane + w, outcomes, u(outcome) + w
             )
         flips = split_flips[i]
