@@ -47,7 +47,7 @@ HOME = {
     "matplotlib": "base.axes",
     "mlflow": "integrations.mlflow",
     "ortools": "pruning",
-    "narwhals": "forest.frames",
+    "narwhals": ("forest.frame_kinds", "forest.frames"),
     "pyarrow": ("cli", "forest.frames", "integrations.spark"),
     "pyspark": "integrations.spark",
     "ray": "integrations.ray",

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import InvalidArgumentError, InvalidForestError
-from spinney.forest.frames import Frame, frame_of
+from spinney.forest.frame_kinds import Frame
+from spinney.forest.frames import frame_of
 
 if TYPE_CHECKING:
     from spinney.forest import Forest

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import InvalidArgumentError
-from spinney.forest.frames import Frame
+from spinney.forest.frame_kinds import Frame
 
 
 def category_text(value: Any, column: Any) -> bytes:

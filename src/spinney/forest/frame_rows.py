@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.forest.blocks import BlockedRows
-from spinney.forest.frames import Frame
+from spinney.forest.frame_kinds import Frame
 
 
 class FrameRows(BlockedRows):

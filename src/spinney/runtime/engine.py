@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from spinney.forest.blocks import DENSE_BYTES, BlockedRows
 from spinney.forest.categories import with_codes
+from spinney.forest.frame_kinds import Frame
 from spinney.forest.frame_rows import FrameRows
-from spinney.forest.frames import Frame, frame_of
+from spinney.forest.frames import frame_of
 from spinney.forest.links import CLOSE
 from spinney.forest.locks import ForkSafeLock
 from spinney.forest.rows import as_rows, check_shape, is_plain_array
