@@ -19,7 +19,7 @@ from ordering.exits_reference import (
     slow_qwyc,
 )
 from spinney.errors import InvalidArgumentError
-from spinney.ordering import ScoreTable, kernels
+from spinney.ordering import ScoreTable, exit_kernels
 from spinney.ordering.qwyc import allowed_errors, qwyc
 
 # The paper's appendix A.1: three models, eight rows.
@@ -112,16 +112,18 @@ def test_cuts_of_one_step_decide_as_many_rows_as_any_others(scores, budget, kind
     value = scores[:, 0]
     positive = np.random.default_rng(len(value)).random(len(value)) < 0.5
     modes = {
-        ("both", "joint"): kernels.JOINT,
-        ("both", "negative_first"): kernels.NEGATIVE_FIRST,
-        ("negative", "joint"): kernels.NEGATIVE_ONLY,
-        ("positive", "joint"): kernels.POSITIVE_ONLY,
+        ("both", "joint"): exit_kernels.JOINT,
+        ("both", "negative_first"): exit_kernels.NEGATIVE_FIRST,
+        ("negative", "joint"): exit_kernels.NEGATIVE_ONLY,
+        ("positive", "joint"): exit_kernels.POSITIVE_ONLY,
     }
     scratch = [np.empty(budget + 1) for _ in range(2)]
     counts = [np.empty(budget + 1, dtype=np.int64) for _ in range(2)]
     arguments = value[positive], -value[~positive], np.inf, np.inf, budget, modes[kind]
-    bound = kernels.best_exit(*arguments, True, *scratch, *counts)
-    decided, errors, low, high = kernels.best_exit(*arguments, False, *scratch, *counts)
+    bound = exit_kernels.best_exit(*arguments, True, *scratch, *counts)
+    decided, errors, low, high = exit_kernels.best_exit(
+        *arguments, False, *scratch, *counts
+    )
     expected = best_pair(value, positive, budget, early_exit=kind[0], split=kind[1])
     assert (decided, errors) == expected[:2]
     assert bound[0] >= decided
@@ -133,7 +135,7 @@ def test_cuts_of_one_step_decide_as_many_rows_as_any_others(scores, budget, kind
 def test_the_heap_keeps_the_smallest_values_below_the_limit(values, n_kept):
     values = np.array(values, dtype=float)
     heap = np.empty(n_kept)
-    size = kernels.keep_smallest(values, 7.0, n_kept, heap)
+    size = exit_kernels.keep_smallest(values, 7.0, n_kept, heap)
     expected = np.sort(values[values < 7.0])[:n_kept]
     np.testing.assert_array_equal(np.sort(heap[:size]), expected)
     if size:

@@ -106,7 +106,7 @@ def _cuts(
     mode: int,
 ) -> tuple[float, float]:
     """Return the cuts of one step, see `best_exit`."""
-    from spinney.ordering.kernels import best_exit
+    from spinney.ordering.exit_kernels import best_exit
 
     _, _, low_cut, high_cut = best_exit(
         value[positive],

@@ -171,7 +171,7 @@ def allowed_errors(max_disagreement: float, n_rows: int) -> int:
 def exit_mode(early_exit: str, budget_split: str, table: ScoreTable) -> int:
     """Return how the kernels call a choice of exits, or raise."""
     from spinney.errors import InvalidArgumentError
-    from spinney.ordering import kernels
+    from spinney.ordering import exit_kernels as modes
 
     check_choice("early_exit", early_exit, EARLY_EXITS)
     check_choice("budget_split", budget_split, BUDGET_SPLITS)
@@ -182,11 +182,11 @@ def exit_mode(early_exit: str, budget_split: str, table: ScoreTable) -> int:
         )
         raise InvalidArgumentError(msg)
     if not table.is_binary:
-        return kernels.POSITIVE_ONLY  # the lead of the best class is large enough
+        return modes.POSITIVE_ONLY  # the lead of the best class is large enough
     if early_exit == "both":
-        both = {"joint": kernels.JOINT, "negative_first": kernels.NEGATIVE_FIRST}
+        both = {"joint": modes.JOINT, "negative_first": modes.NEGATIVE_FIRST}
         return both[budget_split]
-    return kernels.NEGATIVE_ONLY if early_exit == "negative" else kernels.POSITIVE_ONLY
+    return modes.NEGATIVE_ONLY if early_exit == "negative" else modes.POSITIVE_ONLY
 
 
 def lower_threshold(value: Numbers, cut: float, limit: float) -> float:
