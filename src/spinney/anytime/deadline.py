@@ -22,10 +22,10 @@ from spinney.runtime.steps.blocks import Block, Memory
 from spinney.runtime.steps.engine import WIDEST_WARMED, StepEngine, padded
 
 # Seconds kept for the return to the caller, and for each row's label.
-RESERVE, RESERVE_PER_ROW = 3e-5, 4e-9
+RESERVE, RESERVE_PER_ROW = 2e-5, 2e-9
 
-# Rows that are timed first, and steps times rows that they take.
-FIRST_ROWS, FIRST_WORK = 256, 2048
+# Rows that are timed first, steps that they take at least, and steps times rows.
+FIRST_ROWS, FIRST_STEPS, FIRST_WORK = 256, 8, 2048
 
 # A round should take this share of the remaining time.
 ROUND_SHARE = 0.6
@@ -34,38 +34,44 @@ ROUND_SHARE = 0.6
 # which changes the sums, is 1. As measured, a level rather too much.
 FETCHING, LEVEL = 6.0, 0.6
 
+# To call what takes a block of rows some steps is worth so many units; to call what
+# brings it to the initial state, or reads off its predictions, so many rows.
+STEP_CALL, BLOCK_CALL = 4096, 256
+
 # Start something only if it fits this many times into the remaining time, and go on
 # with it only as long as it fits this many times.
 AMPLE, STILL_AMPLE = 1.5, 1.1
 
-# Share of the time to try out the forest's own evaluation, if it is not known.
+# Share of the time to try out the forest's own evaluation, if its speed is not known.
 TRIAL_SHARE = 0.3
 
 # Everything is rehearsed so often, on so many rows; on fewer of many columns.
-REHEARSALS, REHEARSED_ROWS, MANY_COLUMNS = 3, 4 * BLOCK_UNIT, 1024
+REHEARSALS, REHEARSED_ROWS, MANY_COLUMNS = 5, 4 * BLOCK_UNIT, 1024
 
 # If the forest's own evaluation was too slow to be used, it may have been the machine:
 # the next time it is expected to take so many times as long.
 DOUBT = 0.8
 
 # Rows that the forest itself evaluates at a time, at least and at most, and the share
-# of the remaining time that this should take.
-MIN_PLAIN_ROWS, MAX_PLAIN_ROWS, PLAIN_SHARE = 1024, 16_384, 0.6
+# of the remaining time that the first of a call should take: then it is known how fast
+# it is now.
+MIN_PLAIN_ROWS, MAX_PLAIN_ROWS, PLAIN_SHARE = 1024, 16_384, 0.7
 
-# To call the forest's own evaluation of a batch takes as long as so many rows in it.
-PLAIN_CALL = 300
+# To call the forest's own evaluation of a batch takes as long as so many rows in it, if
+# that has not been measured, and at most.
+PLAIN_CALL, LONGEST_PLAIN_CALL = 300.0, 2048.0
 
 # If the time is not enough for all trees, the forest itself evaluates rows only if
 # these are at least a share of all; the others have the time for some steps.
-WORTHWHILE, STEPS_OF_OTHERS = 0.4, 8
+WORTHWHILE, STEPS_OF_OTHERS = 0.4, 4
 
 
 class Rates(NamedTuple):
-    """How long things take, in seconds per row; 0 if unknown."""
+    """How long things take, in seconds per row, calls apart; 0 if unknown."""
 
     step: float = 0.0  # a unit of stepping
     answer: float = 0.0  # reading off the prediction
-    plain: float = 0.0  # all trees, by the forest's own evaluation, calls apart
+    plain: float = 0.0  # all trees, by the forest's own evaluation
     start: float = 0.0  # bringing it to the initial state
 
 
@@ -89,7 +95,7 @@ class DeadlineRunner:
     ) -> None:
         self.engine = engine
         # Before the first call: then, somebody is waiting for a result.
-        self.rates = rehearse(engine, rows)
+        self.rates, self.plain_call = rehearse(engine, rows)
         self.rehearsed = self.rates.plain or np.inf
 
     # How long things take here need not be true elsewhere.
@@ -126,7 +132,14 @@ class DeadlineRunner:
 
         def run(start: int, end: int) -> None:
             rates = _Run(
-                engine, self.rates, self.rehearsed, rows, deadline, winner, n_steps
+                engine,
+                self.rates,
+                self.rehearsed,
+                self.plain_call,
+                rows,
+                deadline,
+                winner,
+                n_steps,
             ).run(start, end)
             # With few rows all is slower, row for row: nothing to be remembered.
             if rates is not None:
@@ -165,6 +178,8 @@ class _Run:
         How long things take, as far as known.
     rehearsed : float
         What the forest's own evaluation took at the rehearsal; infinity if unknown.
+    plain_call : float
+        To call it takes as long as so many rows.
     rows : ndarray of shape (n_rows, n_features)
         Rows.
     deadline : float
@@ -178,6 +193,7 @@ class _Run:
         engine: StepEngine,
         rates: Rates,
         rehearsed: float,
+        plain_call: float,
         rows: NDArray[np.floating],
         deadline: float,
         winner: NDArray[np.int64],
@@ -185,10 +201,14 @@ class _Run:
     ) -> None:
         self.engine = engine
         self.rehearsed = rehearsed
+        self.plain_call = plain_call
         self.rows = rows
         self.winner = winner
         self.n_steps = n_steps
         self.step_rate, self.answer_rate, self.plain_rate, self.start_rate = rates
+        # What this run has taken, and the work that it was.
+        self.plain_seconds = self.plain_work = 0.0
+        self.stepping_seconds = self.stepping_work = 0.0
         self.deadline = deadline - RESERVE - RESERVE_PER_ROW * len(rows)
 
     def units(self, n_steps: int) -> float:
@@ -199,9 +219,33 @@ class _Run:
         """
         return FETCHING + min(n_steps, self.engine.forest.n_trees) + LEVEL * n_steps
 
+    def plain_units(self, n_rows: int) -> float:
+        """Return the work of the forest's own evaluation, in rows of a batch."""
+        if n_rows < MIN_BLOCK_ROWS:
+            return n_rows
+        return padded(n_rows) + self.plain_call
+
+    def step_seconds(self, n_steps: int, n_rows: int) -> float:
+        """Return how long so many steps of rows should take."""
+        units = self.units(n_steps) * n_rows + STEP_CALL * self._n_blocks(n_rows)
+        return self.step_rate * units
+
+    def start_seconds(self, n_rows: int) -> float:
+        """Return how long it should take to bring rows to the initial state."""
+        return self.start_rate * (n_rows + BLOCK_CALL * self._n_blocks(n_rows))
+
+    def answer_seconds(self, n_rows: int) -> float:
+        """Return how long it should take to read off the predictions of rows."""
+        return self.answer_rate * (n_rows + BLOCK_CALL * self._n_blocks(n_rows))
+
+    def _n_blocks(self, n_rows: int) -> int:
+        """Return in how many blocks rows are stepped."""
+        return -(-n_rows // self.engine.block_rows)
+
     def steps_within(self, seconds: float, n_rows: int) -> int:
         """Return how many steps of so many rows should fit into some time."""
-        units = seconds / (self.step_rate * n_rows) - FETCHING
+        units = seconds / self.step_rate - STEP_CALL * self._n_blocks(n_rows)
+        units = units / n_rows - FETCHING
         n_trees = self.engine.forest.n_trees
         if units > (1.0 + LEVEL) * n_trees:
             return int(min((units - n_trees) / LEVEL, self.engine.n_steps))
@@ -209,7 +253,7 @@ class _Run:
 
     def remaining(self, n_rows: int) -> float:
         """Return the seconds left after reading off the predictions of so many rows."""
-        return self.deadline - perf_counter() - self.answer_rate * n_rows
+        return self.deadline - perf_counter() - self.answer_seconds(n_rows)
 
     def run(self, start: int, end: int) -> Rates | None:
         """Run the rows from `start` to `end`; return how long a batch of them took."""
@@ -237,7 +281,8 @@ class _Run:
         """Find out with a few rows how long things take; return where they are."""
         memory = self._memory(end - start)
         block = self._block(start, end, memory, 0)
-        n_taken = min(self.engine.n_steps, max(1, FIRST_WORK // (end - start)))
+        n_taken = max(FIRST_STEPS, FIRST_WORK // (end - start))
+        n_taken = min(self.engine.n_steps, n_taken)
         self._advance(block, n_taken)
         self._answer(block)
         return block
@@ -248,7 +293,7 @@ class _Run:
         It is tried only if it is likely not to take much of the time.
         """
         last = min(end, start + BLOCK_UNIT)
-        seconds = self._likely_plain_rate() * plain_units(last - start)
+        seconds = self._likely_plain_rate() * self.plain_units(last - start)
         if seconds >= TRIAL_SHARE * self.remaining(0):
             return start
         self._evaluate_fully(start, last)
@@ -260,31 +305,32 @@ class _Run:
         Stepping to the end takes longer, sometimes more than ten times; a rehearsal
         does if kernels were not loaded yet.
         """
-        stepping = self.step_rate * self.units(self.engine.n_steps)
-        return min(self.rehearsed, stepping)
+        stepping = self.step_seconds(self.engine.n_steps, BLOCK_UNIT)
+        return min(self.rehearsed, stepping / BLOCK_UNIT)
 
     def _is_plain_worthwhile(self, n_rows: int) -> bool:
         """Return whether the forest itself should evaluate rows, or most of them."""
         if self.plain_rate == 0.0:
             return False
         if n_rows < FIRST_ROWS:
-            return AMPLE * self.plain_rate * plain_units(n_rows) < self.remaining(0)
+            seconds = AMPLE * self.plain_rate * self.plain_units(n_rows)
+            return seconds < self.remaining(0)
         return self._n_plain(n_rows) >= WORTHWHILE * n_rows
 
     def _n_plain(self, n_rows: int) -> int:
         """Return how many of the last rows the forest itself can evaluate in time."""
         remaining = self.remaining(0)
         rate = STILL_AMPLE * self.plain_rate
-        if rate * plain_units(n_rows) < remaining:
+        if rate * self.plain_units(n_rows) < remaining:
             return n_rows
         # The others should not be left at the start.
-        of_others = self.start_rate + self.answer_rate
-        of_others += self.step_rate * self.units(STEPS_OF_OTHERS)
-        of_others *= AMPLE
+        seconds = self.start_seconds(n_rows) + self.answer_seconds(n_rows)
+        seconds += self.step_seconds(STEPS_OF_OTHERS, n_rows)
+        of_others = STILL_AMPLE * seconds / n_rows
         if rate <= of_others:  # then nothing better can be done with the time
-            n_fitting = int(max(0.0, remaining / rate - PLAIN_CALL))
+            n_fitting = int(max(0.0, remaining / rate - self.plain_call))
             return min(n_fitting, n_rows) // BLOCK_UNIT * BLOCK_UNIT
-        spare = remaining - rate * PLAIN_CALL - of_others * n_rows
+        spare = remaining - rate * self.plain_call - of_others * n_rows
         n_fitting = int(max(0.0, spare) / (rate - of_others))
         return min(n_fitting, n_rows) // BLOCK_UNIT * BLOCK_UNIT
 
@@ -294,10 +340,12 @@ class _Run:
             n_rows = self._n_plain(end - start)
             if n_rows == 0:
                 break
-            # Not all at once, if that takes long: it may take longer than expected.
-            units = PLAIN_SHARE * self.remaining(0) / self.plain_rate
-            n_at_once = (int(units) - PLAIN_CALL) // BLOCK_UNIT * BLOCK_UNIT
-            n_at_once = min(max(n_at_once, MIN_PLAIN_ROWS), MAX_PLAIN_ROWS)
+            n_at_once = MAX_PLAIN_ROWS
+            if not self.plain_work:
+                # Not all at once, if that takes long: it may be slower than expected.
+                units = PLAIN_SHARE * self.remaining(0) / self.plain_rate
+                n_blocks = int(units - self.plain_call) // BLOCK_UNIT
+                n_at_once = min(max(n_blocks * BLOCK_UNIT, MIN_PLAIN_ROWS), n_at_once)
             last = start + min(n_rows, n_at_once)
             self._evaluate_fully(start, last)
             start = last
@@ -322,9 +370,9 @@ class _Run:
         while done < total:
             remaining = self.remaining(n_rows)
             if not blocks:
-                remaining -= self.start_rate * n_rows
+                remaining -= self.start_seconds(n_rows)
             goal = total
-            if AMPLE * self.step_rate * n_rows * self.units(total - done) > remaining:
+            if AMPLE * self.step_seconds(total - done, n_rows) > remaining:
                 # Not much further than they are, lest some rows be left far behind.
                 n_fitting = self.steps_within(ROUND_SHARE * remaining, n_rows)
                 n_far = max(2 * done, self.engine.forest.n_trees, 8)
@@ -352,15 +400,17 @@ class _Run:
         """Return rows in the initial state, from row `at` of the memory on."""
         begin = perf_counter()
         block = self.engine.block(self.rows, first, last, memory, at)
-        self.start_rate = (perf_counter() - begin) / (last - first)
+        self.start_rate = (perf_counter() - begin) / (last - first + BLOCK_CALL)
         return block
 
     def _advance(self, block: Block, goal: int) -> None:
         """Take a block to a step."""
         begin = perf_counter()
-        units = self.units(goal - block.n_steps) * len(block.rows)
+        units = self.units(goal - block.n_steps) * len(block.rows) + STEP_CALL
         self.engine.advance(block, goal)
-        self.step_rate = (perf_counter() - begin) / units
+        self.stepping_seconds += perf_counter() - begin
+        self.stepping_work += units
+        self.step_rate = self.stepping_seconds / self.stepping_work
 
     def _answer(self, block: Block) -> None:
         """Read off the predictions of a block."""
@@ -368,45 +418,69 @@ class _Run:
         winner = self.winner[block.first : block.end]
         self.engine.winners(block, self.rows, winner)
         self.n_steps[block.first : block.end] = block.n_steps
-        self.answer_rate = (perf_counter() - begin) / len(winner)
+        self.answer_rate = (perf_counter() - begin) / (len(winner) + BLOCK_CALL)
 
     def _evaluate_fully(self, first: int, last: int) -> None:
         """Take rows to the end by the forest's own evaluation."""
         begin = perf_counter()
         self.winner[first:last] = self.engine.forest_winners(self.rows[first:last])
         self.n_steps[first:last] = self.engine.n_steps
-        seconds = perf_counter() - begin
-        # Few rows say little about many.
+        # Few rows say little about many, and a single piece little about the others.
         if self.plain_rate == 0.0 or last - first >= BLOCK_UNIT:
-            self.plain_rate = seconds / plain_units(last - first)
+            self.plain_seconds += perf_counter() - begin
+            self.plain_work += self.plain_units(last - first)
+            self.plain_rate = self.plain_seconds / self.plain_work
 
 
-def rehearse(engine: StepEngine, rows: NDArray[np.floating] | None = None) -> Rates:
+def rehearse(
+    engine: StepEngine, rows: NDArray[np.floating] | None = None
+) -> tuple[Rates, float]:
     """Return how long things take, found out on some rows.
 
     Rows of random thresholds go more different ways than rows of a data set do, so that
     most of these will rather be quicker. Nothing is known of a forest with very many
     columns.
+
+    Parameters
+    ----------
+    engine : StepEngine
+        The forest and its order.
+    rows : ndarray of shape (n_rows, n_features), optional
+        Rows to rehearse on.
+
+    Returns
+    -------
+    rates : Rates
+        Seconds per row, the shortest of several rehearsals.
+    plain_call : float
+        To call the forest's own evaluation takes as long as so many rows.
     """
     forest = engine.forest
     if forest.n_features > WIDEST_WARMED or engine.n_steps == 0:
-        return Rates()
+        return Rates(), PLAIN_CALL
     if rows is None or len(rows) < FIRST_ROWS:
         n_rows = REHEARSED_ROWS if forest.width <= MANY_COLUMNS else BLOCK_UNIT
         rows = engine.typical_rows(n_rows)
     rows = rows[:REHEARSED_ROWS]
     n_rows = len(rows)
     answers = np.zeros((2, n_rows), dtype=np.int64)
-    shortest = np.full(len(Rates()), np.inf)
+    shortest = np.full(3, np.inf)
+    seconds = np.full(2, np.inf)  # of all rows, and of one block
     for _ in range(REHEARSALS):
-        run = _Run(engine, Rates(), np.inf, rows, np.inf, *answers)
-        run._time_first(0, min(n_rows, FIRST_ROWS))
-        run._evaluate_fully(0, n_rows)
-        seen = run.step_rate, run.answer_rate, run.plain_rate, run.start_rate
+        run = _Run(engine, Rates(), np.inf, 0.0, rows, np.inf, *answers)
+        run._time_first(0, n_rows)
+        seen = run.step_rate, run.answer_rate, run.start_rate
         shortest = np.minimum(shortest, seen)
-    return Rates(*shortest.tolist())
-
-
-def plain_units(n_rows: int) -> int:
-    """Return the work of the forest's own evaluation of rows, in rows of a batch."""
-    return padded(n_rows) + PLAIN_CALL if n_rows >= MIN_BLOCK_ROWS else n_rows
+        for i, last in enumerate((n_rows, min(n_rows, BLOCK_UNIT))):
+            begin = perf_counter()
+            run._evaluate_fully(0, last)
+            seconds[i] = min(seconds[i], perf_counter() - begin)
+    of_all, of_block = seconds.tolist()
+    plain_call = PLAIN_CALL
+    n_more = padded(n_rows) - BLOCK_UNIT
+    if n_more > 0 and of_all > of_block:
+        plain_call = of_block * n_more / (of_all - of_block) - BLOCK_UNIT
+        plain_call = min(max(0.0, plain_call), LONGEST_PLAIN_CALL)
+    step, answer, start = shortest.tolist()
+    plain = of_all / (padded(n_rows) + plain_call)
+    return Rates(step, answer, plain, start), plain_call

@@ -32,7 +32,7 @@ class AnytimeSession:
         self._rows = rows
         block = engine.block(rows, 0, 1)
         self._row = block.rows[0]
-        self._position = block.position[:, 0].copy()
+        self._position = np.zeros(engine.forest.n_trees, dtype=np.uint32)
         self._sums = block.sums[0]
         self._steps_done = 0
 

@@ -24,30 +24,6 @@ def _row_at(row_indices, r):
 
 
 @kernel
-def load_row(X, i, columns, rows, start):
-    """Copy the columns in use of row `i`; tell whether there is a NaN among them.
-
-    They are written to `rows` from `start` on, followed by minus infinity, the column
-    that leaves look at.
-    """
-    n_columns = columns.shape[0]
-    any_nan = False
-    if n_columns > 0 and columns[n_columns - 1] == n_columns - 1:
-        # All columns from the first on, which is several times quicker to copy.
-        for c in range(u(n_columns)):
-            x = X[i, c]
-            rows[u(start) + c] = x
-            any_nan |= x != x
-    else:
-        for c in range(n_columns):
-            x = X[i, u(columns[c])]
-            rows[start + c] = x
-            any_nan |= x != x
-    rows[start + n_columns] = -np.inf
-    return any_nan
-
-
-@kernel
 def load_slots(X, i, slots, row):
     """Write what the nodes of `RowArguments` compare: a number for each slot.
 
@@ -70,16 +46,34 @@ def load_slots(X, i, slots, row):
 
 @kernel
 def load_rows(X, row_indices, first, n_rows, columns, rows):
-    """Copy the columns in use of some rows one after another, as `load_row` does.
+    """Copy the columns in use of some rows; tell whether there is a NaN among them.
 
-    Returns whether there is a NaN among them.
+    They are written to `rows` one after another, each followed by minus infinity, the
+    column that leaves look at. No kernel is called for a single row here: such a call
+    takes longer than to copy fifty columns.
     """
-    stride = columns.shape[0] + 1
-    any_nan = False
-    for r in range(n_rows):
-        i = _row_at(row_indices, u(first + r))
-        any_nan |= load_row(X, i, columns, rows, r * stride)
-    return any_nan
+    n_columns = u(columns.shape[0])
+    stride = n_columns + u(1)
+    is_dense = n_columns > 0 and columns[n_columns - u(1)] == columns.shape[0] - 1
+    is_listed = row_indices.shape[0] > 0
+    n_nan = 0
+    for r in range(u(n_rows)):
+        i = u(row_indices[u(first) + r]) if is_listed else u(first) + r
+        start = r * stride
+        # A sum, since the compiler makes no vectors of a search.
+        if is_dense:
+            # All columns from the first on, which is several times quicker to copy.
+            for c in range(n_columns):
+                x = X[i, c]
+                rows[start + c] = x
+                n_nan += x != x
+        else:
+            for c in range(n_columns):
+                x = X[i, u(columns[c])]
+                rows[start + c] = x
+                n_nan += x != x
+        rows[start + n_columns] = -np.inf
+    return n_nan > 0
 
 
 @kernel

@@ -71,7 +71,8 @@ def test_stopping_and_going_on_changes_nothing(forest, seed):
     rows = forest.engine.rows(random_rows(forest, 11, seed=seed))
     block = engine.block(rows, 0, len(rows))
     one = engine.block(rows, 3, 4)
-    row, position, sums = one.rows[0], one.position[:, 0].copy(), one.sums[0]
+    row, sums = one.rows[0], one.sums[0]
+    position = np.zeros(forest.n_trees, dtype=np.uint32)
     while block.n_steps < engine.n_steps:
         first = block.n_steps
         n_taken = int(rng.integers(1, 1 + engine.n_steps - first))

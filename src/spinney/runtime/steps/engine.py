@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from spinney.runtime.batch_kernels import BLOCK_UNIT, MIN_BLOCK_ROWS, find_codes
 from spinney.runtime.choice import kernels_at_once
 from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.layout import Layout
+from spinney.runtime.leaf_masks import MAX_ROWS
 from spinney.runtime.loading import ALL_ROWS, load_rows
 from spinney.runtime.sharing import in_threads, threads_for
 from spinney.runtime.simd import WORD
@@ -89,11 +91,11 @@ class StepEngine:
                 engine.winners(block, rows, winner)
             row = rows[:1]
             with kernels_at_once():
-                engine.forest_winners(rows)
-                engine.forest_winners(row)
+                for n_rows in (len(rows), MAX_ROWS, 1):  # each by other kernels
+                    engine.forest_winners(rows[:n_rows])
             block = engine.block(row, 0, 1)
-            position = block.position[:, 0].copy()
-            engine.advance_row(block.rows[0], 0, 1, position, block.sums[0])
+            at_roots = np.zeros(forest.n_trees, dtype=np.uint32)
+            engine.advance_row(block.rows[0], 0, 1, at_roots, block.sums[0])
         return engine
 
     def blank_rows(self, n_rows: int, dtype: type[np.floating]) -> NDArray[np.floating]:
@@ -139,8 +141,13 @@ class StepEngine:
     @property
     def block_rows(self) -> int:
         """Number of rows that are stepped together if trees are walked."""
-        largest = int(np.diff(self.forest.tree_offsets).max())
-        return BLOCK_ROWS if largest <= LARGE_TREE else BLOCK_ROWS_OF_LARGE_TREES
+        is_large = self._largest_tree > LARGE_TREE
+        return BLOCK_ROWS_OF_LARGE_TREES if is_large else BLOCK_ROWS
+
+    # A plan for a deadline needs it a dozen times.
+    @cached_property
+    def _largest_tree(self) -> int:
+        return int(np.diff(self.forest.tree_offsets).max())
 
     @property
     def n_steps(self) -> int:
@@ -250,9 +257,6 @@ class StepEngine:
         if memory.columns.size:
             n_padded, n_columns = padded(n_rows), loaded.shape[1]
             columns = memory.columns[: n_columns * n_padded].reshape(-1, n_padded)
-        else:
-            # Fetched from the system now: all steps then take as long as the first.
-            position[:] = 0
         sums[:] = self.initial_sums
         return Block(
             first,
