@@ -14,6 +14,8 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
@@ -258,22 +260,79 @@ def test_what_is_no_tree_is_refused():
         spinney.accelerate(model)
 
 
-def test_a_pipeline_that_does_not_tell_its_columns_is_refused():
-    class Nameless(TransformerMixin, BaseEstimator):
-        def fit(self, X, y=None):
-            return self
+class Nameless(TransformerMixin, BaseEstimator):
+    """A step that does not know how many columns it takes."""
 
-        def transform(self, X):
-            return X
+    def fit(self, X, y=None):
+        return self
 
-        def __sklearn_is_fitted__(self):
-            return True
+    def transform(self, X):
+        return np.asarray(X)
 
+    def __sklearn_is_fitted__(self):
+        return True
+
+
+def test_a_pipeline_need_not_tell_its_columns():
     pipeline = make_pipeline(Nameless(), RandomForestClassifier(3)).fit(X, TWO)
-    with pytest.raises(spinney.UnsupportedModelError, match="n_features_in_"):
-        spinney.accelerate(pipeline)
+    expected = pipeline.predict(X)
+    fast = spinney.accelerate(pipeline)
+    np.testing.assert_array_equal(fast.predict(X), expected)
+    assert not hasattr(fast, "n_features_in_")
+    assert [fast.predictor()(row) for row in X[:5]] == expected[:5].tolist()
+    one = pd.DataFrame(X[:1])
+    assert fast.predictor()(one) == expected[0]
     whole = AllTreesClassifier(FrozenEstimator(pipeline)).fit(X)
-    np.testing.assert_array_equal(whole.predict(X), pipeline.predict(X))
+    np.testing.assert_array_equal(whole.predict(X), expected)
+
+
+WORDS = np.array(["good", "bad", "fine", "odd", "house", "tree"])
+LETTERS = [
+    " ".join(words)
+    for words in np.random.default_rng(0).choice(WORDS, size=(len(X), 5))
+]
+GOOD = np.array(["good" in text for text in LETTERS])
+
+
+@pytest.mark.parametrize(
+    "vectoriser", [TfidfVectorizer(), HashingVectorizer(n_features=16)]
+)
+def test_a_pipeline_may_begin_with_texts(vectoriser, tmp_path):
+    model = RandomForestClassifier(8, random_state=0)
+    pipeline = make_pipeline(vectoriser, model).fit(LETTERS, GOOD)
+    for fast in (
+        spinney.accelerate(pipeline),
+        spinney.accelerate(pipeline, LETTERS, max_disagreement=0.2, random_state=0),
+    ):
+        assert fast.predict_full(LETTERS).tolist() == pipeline.predict(LETTERS).tolist()
+        labels = fast.predict(LETTERS).tolist()
+        assert [fast.predictor()(text) for text in LETTERS[:9]] == labels[:9]
+        share = fast.predictor(kind="proba")(LETTERS[0])
+        np.testing.assert_array_equal(share, fast.predict_proba(LETTERS[:1])[0])
+        monitor = spinney.Monitor(fast, share=1.0)
+        assert [monitor.predictor()(text) for text in LETTERS[:9]] == labels[:9]
+        assert monitor.status()["n_checked"] == 9
+        with pytest.raises(TypeError, match="without pickle"):
+            spinney.save(fast, tmp_path / "fast.spinney")
+        pytest.importorskip("skops")
+        spinney.save(fast, tmp_path / "fast.spinney", unknown_steps="skops")
+        again = spinney.load(tmp_path / "fast.spinney", trusted=[])
+        assert again.predict(LETTERS).tolist() == labels
+        assert again.predictor()(LETTERS[0]) == labels[0]
+        assert fast.report(LETTERS, GOOD)["model"]["n_features"] > 1
+    # A table is no text: scikit-learn says so, as the pipeline itself does.
+    with pytest.raises((AttributeError, TypeError, ValueError)):
+        fast.predict(X)
+
+
+def test_rows_of_a_pipeline_may_be_dicts_of_any_names():
+    rows = [dict.fromkeys(text.split(), 1.0) for text in LETTERS]
+    model = RandomForestClassifier(8, random_state=0)
+    pipeline = make_pipeline(DictVectorizer(), model).fit(rows, GOOD)
+    fast = spinney.accelerate(pipeline)
+    expected = pipeline.predict(rows).tolist()
+    assert fast.predict(rows).tolist() == expected
+    assert [fast.predictor()(row) for row in rows[:9]] == expected[:9]
 
 
 @pytest.mark.parametrize("steps", [["passthrough"], [None, StandardScaler()]])

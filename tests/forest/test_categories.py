@@ -161,6 +161,31 @@ def test_columns_of_another_type_than_in_training_are_refused(
         with_codes(frame, forest)
 
 
+@pytest.mark.parametrize("categories", [(5, -3, 9), (1.5, -2.0, 0.0), (True, False)])
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_libraries_without_categories_of_numbers_have_them_as_numbers(
+    categories, library
+):
+    pl = pytest.importorskip("polars")
+    forest = forest_with([None, categories])
+    values = [*categories[::-1], None, categories[0]]
+    frame = pl.DataFrame({"c0": [0.5] * len(values), "c1": values})
+    if library == "pyarrow":
+        pytest.importorskip("pyarrow")
+        frame = frame.to_arrow()
+    codes = codes_by_hand(values, categories, "truncate")
+    np.testing.assert_array_equal(with_codes(frame, forest)[:, 1], codes)
+    unknown = pl.DataFrame({"c0": [0.5], "c1": [type(categories[0])(7)]})
+    if type(categories[0]) is not bool:
+        assert np.isnan(with_codes(unknown, forest)[0, 1])
+        strict = forest.replace(unseen_category="error")
+        with pytest.raises(InvalidArgumentError, match="category 7"):
+            with_codes(unknown, strict)
+    other = 2 if type(categories[0]) is float else 2.5
+    with pytest.raises(InvalidArgumentError, match="of a category type"):
+        with_codes(pl.DataFrame({"c0": [0.5], "c1": [other]}), forest)
+
+
 def test_numbers_in_arrays_are_codes():
     forest = forest_with([None, TEXTS])
     rows = np.array([[0.5, 2.0], [np.nan, -1.0]])

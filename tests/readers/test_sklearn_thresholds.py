@@ -90,6 +90,14 @@ def test_calibrated_models_give_the_same_labels_and_probabilities(
     np.testing.assert_array_equal(again.predict(X), forest.predict(X))
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_model_that_calibration_trains_itself_is_read(method):
+    # For a temperature, scikit-learn numbers the labels before it trains the model.
+    model = CalibratedClassifierCV(SMALL, method=method, ensemble=False, cv=2)
+    model.fit(X[TRAINING], Y[TRAINING])
+    assert_alike(model, read_model(model), exact=True)
+
+
 def test_a_calibrated_model_may_be_left_early(trained):
     inside, y = trained
     model = CalibratedClassifierCV(FrozenEstimator(inside), method="isotonic")

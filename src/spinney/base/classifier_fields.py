@@ -70,7 +70,7 @@ def classifier_to_parts(classifier: BaseEstimator) -> tuple[Settings, Arrays]:
     combined = getattr(classifier, "combined_", None)
     if combined is not None:
         settings, arrays = combined_to_parts(combined)
-        settings["n_columns"] = int(classifier.n_features_in_)
+        settings["n_columns"] = _n_columns(classifier)
     elif isinstance(forest, Forest):
         settings, arrays = part_forest_to_parts("forest", forest)
     else:
@@ -88,7 +88,7 @@ def classifier_to_parts(classifier: BaseEstimator) -> tuple[Settings, Arrays]:
         name: _plain(name, value) for name, value in parameters.items()
     }
     if steps:
-        settings["n_columns"] = int(classifier.n_features_in_)
+        settings["n_columns"] = _n_columns(classifier)
         arrays |= steps_to_arrays("steps", as_pipeline(steps))
     if hasattr(classifier, "feature_names_in_"):
         arrays |= texts_to_arrays("columns", tuple(classifier.feature_names_in_))
@@ -156,15 +156,12 @@ def estimator_from_parts(
     has_steps = "steps_json" in arrays
     if "combined" in settings and hasattr(kind, "combined_"):
         model = combined = take_combined(settings, arrays)
-        n_columns = take_setting(settings, "n_columns", int)
+        n_columns = _take_n_columns(settings)
     else:
         model = forest = take_forest("forest", settings, arrays)
         n_columns = forest.n_features
         if "n_columns" in settings:
-            n_columns, has_steps = take_setting(settings, "n_columns", int), True
-    if not 0 <= n_columns <= MAX_FEATURES:
-        msg = f"n_columns must be a number of columns, got {n_columns!r:.40}"
-        raise FormatError(msg)
+            n_columns, has_steps = _take_n_columns(settings), True
     parameters = take_setting(settings, "parameters", dict)
     names = set(kind._get_param_names())
     wanted = names - {"estimator"}
@@ -184,7 +181,8 @@ def estimator_from_parts(
     estimator.forest_ = forest
     if combined is not None:
         estimator.combined_ = combined
-    estimator.n_features_in_ = n_columns
+    if n_columns is not None:
+        estimator.n_features_in_ = n_columns
     columns = texts_from_arrays("columns", arrays)
     if columns is not None:
         if len(columns) != n_columns:
@@ -192,6 +190,23 @@ def estimator_from_parts(
             raise FormatError(msg)
         estimator.feature_names_in_ = np.array(columns, dtype=object)
     return estimator
+
+
+def _n_columns(estimator: Any) -> int | None:
+    """Return how many columns rows have; None if they are texts or dicts."""
+    n_columns = getattr(estimator, "n_features_in_", None)
+    return None if n_columns is None else int(n_columns)
+
+
+def _take_n_columns(settings: Settings) -> int | None:
+    """Take out of settings what `_n_columns` has put there."""
+    if settings.get("n_columns", 0) is None:
+        return settings.pop("n_columns")
+    n_columns: int = take_setting(settings, "n_columns", int)
+    if not 0 <= n_columns <= MAX_FEATURES:
+        msg = f"n_columns must be a number of columns, got {n_columns!r:.40}"
+        raise FormatError(msg)
+    return n_columns
 
 
 def _check_parameters(parameters: Settings) -> None:

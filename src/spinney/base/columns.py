@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from spinney.errors import UnsupportedModelError
 from spinney.forest import Forest
 from spinney.forest.derived import Derived
 from spinney.readers.dispatch import library_of
@@ -29,12 +28,12 @@ def set_columns_of_model(estimator: Any, model: Any, whole: Any) -> None:
     whole : Forest, Derived or estimator
         What was read from it.
 
-    Raises
-    ------
-    UnsupportedModelError
-        If the model is a pipeline whose first step does not know its columns.
+    Notes
+    -----
+    Neither is set for a pipeline whose first step takes no table, but texts or dicts.
     """
     vars(estimator).pop("feature_names_in_", None)
+    vars(estimator).pop("n_features_in_", None)
     own = isinstance(model, (Forest, Derived))
     if own or library_of(model) != "sklearn":
         estimator.n_features_in_ = whole.n_features
@@ -46,13 +45,7 @@ def set_columns_of_model(estimator: Any, model: Any, whole: Any) -> None:
         names = getattr(first, "feature_names_in_", None)
     else:
         names = getattr(model, "feature_names_in_", None)
-    if n_columns is None:
-        msg = (
-            f"The {type(model).__name__} does not say how many columns it expects: its "
-            "first step has no n_features_in_.\nHint: pass rows, "
-            f"spinney.{type(estimator).__name__}(FrozenEstimator(model)).fit(X)."
-        )
-        raise UnsupportedModelError(msg)
-    estimator.n_features_in_ = int(n_columns)
+    if n_columns is not None:
+        estimator.n_features_in_ = int(n_columns)
     if names is not None:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)

@@ -10,11 +10,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from spinney.base.columns import set_columns_of_model
 from spinney.base.combined import forests_of
-from spinney.base.estimator import EnsembleEstimator, unwrapped
+from spinney.base.estimator import EnsembleEstimator, through_tables, unwrapped
 from spinney.forest import Forest
 from spinney.forest.derived import Derived
 from spinney.forest.frames import in_order_of
-from spinney.runtime.row_predictors import row_as_table
 
 RowAnswer = Callable[[Any], Any]
 
@@ -69,6 +68,4 @@ class DropIn(EnsembleEstimator):
 
     def _through_tables(self, predict: RowAnswer) -> RowAnswer:
         """Return what predicts a row by way of a table of one row."""
-        names = getattr(self, "feature_names_in_", None)
-        width = int(self.n_features_in_)
-        return lambda row: predict(row_as_table(row, width, names))[0]
+        return through_tables(self, predict)

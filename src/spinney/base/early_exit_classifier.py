@@ -14,7 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from spinney.base.comparison import Comparison
 from spinney.base.early_probabilities import EarlyProbabilities
-from spinney.base.estimator import EnsembleClassifier, is_trained
+from spinney.base.estimator import (
+    EnsembleClassifier,
+    is_trained,
+    through_tables,
+)
 from spinney.base.parameters import check_choice
 from spinney.calibration.bounds import Certificate
 from spinney.calibration.class_changes import (
@@ -42,7 +46,6 @@ from spinney.persistence.kinds import is_saved_as_it_is
 from spinney.persistence.store import from_bytes, to_bytes
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
-from spinney.runtime.row_predictors import row_as_table
 from spinney.runtime.scoring import decision_threshold, scoring_forest
 
 
@@ -129,10 +132,9 @@ class CountingClassifier(EnsembleClassifier, ABC):
         check_is_fitted(self)
         check_choice("kind", kind, ("label", "proba"))
         if self.forest_ is None or self.has_preprocessing:
-            names = getattr(self, "feature_names_in_", None)
-            width = int(self.n_features_in_)
-            answer = self.predict if kind == "label" else self.predict_proba
-            return lambda row: answer(row_as_table(row, width, names))[0]
+            return through_tables(
+                self, self.predict if kind == "label" else self.predict_proba
+            )
         return self._row_predictor() if kind == "label" else self._row_probabilities()
 
     def at_levels(self, X: Any, levels: Iterable[float]) -> Iterator[Self]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from spinney.forest.frames import as_known_frame, in_order_of, is_frame
 from spinney.forest.sparse import is_sparse
 from spinney.readers import read_model
 from spinney.readers.wrapped import parted, through_steps
+from spinney.runtime.row_predictors import row_as_table
 
 if TYPE_CHECKING:
     from spinney.report import Report
@@ -175,7 +177,7 @@ class EnsembleEstimator(MetaEstimatorMixin):
             and X.dtype in _FLOATS
             and X.ndim == 2
             and X.shape[0] > 0
-            and X.shape[1] == self.n_features_in_
+            and X.shape[1] == getattr(self, "n_features_in_", None)
             and not hasattr(self, "feature_names_in_")
             and self._takes_missing()
             and not parted(self.estimator).steps
@@ -331,6 +333,33 @@ class EnsembleClassifier(
             Class labels.
         """
         return self.predict_full(X)
+
+
+def through_tables(
+    estimator: EnsembleEstimator, predict: Callable[[Any], NDArray[Any]]
+) -> Callable[[Any], Any]:
+    """Return what predicts one row by way of a table of one row.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Whose columns the row has. A pipeline that begins with a text vectoriser has
+        none: its row is whatever the first step takes several of.
+    predict : callable
+        What predicts tables.
+    """
+    n_columns = getattr(estimator, "n_features_in_", None)
+    if n_columns is None:
+        return lambda row: predict(_rows_of_one(row))[0]
+    width, names = int(n_columns), getattr(estimator, "feature_names_in_", None)
+    return lambda row: predict(row_as_table(row, width, names))[0]
+
+
+def _rows_of_one(row: Any) -> Any:
+    """Return a text, a dict, an array or a data frame of one row as rows."""
+    if isinstance(row, np.ndarray):
+        return row.reshape(1, -1)
+    return row if is_frame(row) else [row]
 
 
 def class_codes(

@@ -186,6 +186,8 @@ class Monitor:
     def _table(self, row: Any) -> Any:
         """Return a row, of any kind that a predictor takes, as `predict` takes it."""
         names = getattr(self.classifier, "feature_names_in_", None)
+        if not hasattr(self.classifier, "n_features_in_"):
+            return [row]  # one text, for a pipeline that vectorises it
         if isinstance(row, np.ndarray) and (
             names is None or find_spec("pandas") is None
         ):

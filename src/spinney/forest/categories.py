@@ -168,6 +168,10 @@ def _codes_of_column(
     if values is None:
         if are_own_codes(categories, forest.category_rule):
             return frame.numbers(column, name)
+        found = frame.levels_of_numbers(column, type(categories[0]))
+        if found is not None:
+            values, index = found
+    if values is None:
         msg = (
             f"Column {name!r} must be of a category"
             + (", enum or string" if _are_texts(categories) else "")

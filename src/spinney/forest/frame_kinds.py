@@ -114,6 +114,31 @@ class Frame(ABC):
             return None
         return series.fill_null(0).to_numpy(), series.is_null().to_numpy()
 
+    def levels_of_numbers(
+        self, column: int, kind: type
+    ) -> tuple[list[Any], NDArray[np.intp]] | None:
+        """Return what `levels` does for a column of numbers, to be looked up as values.
+
+        None if the column does not hold the numbers of a type of Python, or if the
+        library has category columns of numbers, which this one then should be.
+        """
+        import narwhals as nw
+
+        series = self._series(column)
+        if not {
+            int: series.dtype.is_integer(),
+            float: series.dtype.is_float(),
+            bool: series.dtype == nw.Boolean,
+        }.get(kind, False):
+            return None
+        values, index = np.unique(
+            series.drop_nulls().to_numpy(), return_inverse=True, equal_nan=True
+        )
+        present = ~series.is_null().to_numpy()
+        everywhere = np.full(len(present), -1, dtype=np.intp)
+        everywhere[present] = index
+        return values.tolist(), everywhere
+
     def _numbers(self, column: int) -> Any:
         """Return a column as an array-like of numbers."""
         import narwhals as nw
@@ -285,6 +310,11 @@ class PandasFrame(Frame):
             return None, np.empty(0, dtype=np.intp)
         index, values = series.factorize()
         return _plain_values(values), np.asarray(index, dtype=np.intp)
+
+    def levels_of_numbers(
+        self, column: int, kind: type
+    ) -> tuple[list[Any], NDArray[np.intp]] | None:
+        return None
 
     def objects(self, column: int) -> list[Any] | None:
         series = self._every[column]

@@ -264,8 +264,9 @@ def take_forest(name: str, settings: Settings, arrays: Arrays) -> Forest:
 
 def labels_to_arrays(name: str, labels: NDArray[Any]) -> Arrays:
     """Return class labels as one array, of numbers or of the letters of texts."""
+    made_of = "text"
     if labels.dtype.kind == "O":
-        labels = _texts_among_objects(name, labels)
+        labels, made_of = _texts_among_objects(name, labels), "objects"
     if labels.dtype.kind == "U":
         width = labels.dtype.itemsize // 4
         codes = np.ascontiguousarray(labels, dtype=f"<U{width}").view("<u4")
@@ -276,7 +277,7 @@ def labels_to_arrays(name: str, labels: NDArray[Any]) -> Arrays:
                 "characters to be saved."
             )
             raise ValueError(msg)
-        return {f"{name}_text": codes}
+        return {f"{name}_{made_of}": codes}
     if labels.dtype.newbyteorder("<") not in CODES:
         msg = (
             f"{name} must be integers, floats, booleans or strings to be saved, got an "
@@ -289,14 +290,16 @@ def labels_to_arrays(name: str, labels: NDArray[Any]) -> Arrays:
 
 def labels_from_arrays(name: str, arrays: Arrays) -> NDArray[Any] | None:
     """Take class labels out of `arrays`; None if there are none."""
-    if f"{name}_text" in arrays:
-        codes = take_array(arrays, f"{name}_text", np.uint32, 2)
+    made_of = "objects" if f"{name}_objects" in arrays else "text"
+    if f"{name}_{made_of}" in arrays:
+        codes = take_array(arrays, f"{name}_{made_of}", np.uint32, 2)
         width = codes.shape[1]
         if not 1 <= width <= LONGEST_LABEL or not _are_unicode(codes):
             msg = f"{name} must be strings of 1 to {LONGEST_LABEL:,} Unicode characters"
             raise FormatError(msg)
         # A copy in the byte order of this machine, which `view` then reads as texts.
-        return codes.astype(np.uint32).view(f"=U{width}").reshape(-1)
+        texts = codes.astype(np.uint32).view(f"=U{width}").reshape(-1)
+        return texts.astype(object) if made_of == "objects" else texts
     if name not in arrays:
         return None
     labels = take_array(arrays, name, arrays[name].dtype, 1)

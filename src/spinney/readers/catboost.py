@@ -41,7 +41,7 @@ from spinney.readers.fitted import not_fitted
 LABEL_TYPES: dict[str, tuple[tuple[type, ...], type]] = {
     "Integer": ((int,), np.int64),
     "Float": ((int, float), np.float64),
-    "String": ((str,), np.str_),
+    "String": ((str,), np.object_),  # as the labels that CatBoost predicts
     "Boolean": ((bool,), np.bool_),
 }
 

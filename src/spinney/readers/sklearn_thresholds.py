@@ -58,7 +58,11 @@ def read_calibrated(model: Any) -> Forest:
     if forest.curve is not None:
         msg = f"{name} cannot be read: the model inside is calibrated already."
         raise UnsupportedModelError(msg)
-    if list(forest.classes_) != list(model.classes_):  # type: ignore[arg-type]
+    known = list(forest.classes_)  # type: ignore[arg-type]
+    # For a temperature, labels that are strings were numbered before training.
+    if parts[0].method == "temperature" and known == [0, 1]:
+        forest = forest.replace(classes=model.classes_)
+    elif known != list(model.classes_):
         msg = f"{name} cannot be read: its classes are not those of the model inside."
         raise UnsupportedModelError(msg)
     by_raw = hasattr(inside, "decision_function")

@@ -105,8 +105,11 @@ def _model_facts(classifier: Any) -> dict[str, Any]:
     if forest is None:
         forest = classifier.forest_
     classes = classifier.classes_
+    n_features = getattr(classifier, "n_features_in_", None)
+    if n_features is None:  # the words of texts, one might say
+        n_features = forest.n_features
     facts = {
-        "n_features": int(classifier.n_features_in_),
+        "n_features": int(n_features),
         "n_classes": len(classes),
         "classes": [text_of(label) for label in classes[:MOST_CLASSES].tolist()],
     }
