@@ -21,7 +21,11 @@ compiled_only = pytest.mark.skipif(
 
 
 def test_it_tells_what_it_did_and_how_long_it_took():
-    timings = spinney.warm_up()
+    shares: list[float] = []
+    timings = spinney.warm_up(verbose=shares.append)
+    assert shares == sorted(shares)
+    assert len(shares) == len(timings)
+    assert shares[-1] == 1.0
     assert len({what for what, _ in timings}) == len(timings) > 20
     assert all(seconds >= 0 for _, seconds in timings)
 
@@ -38,7 +42,10 @@ def test_into_a_folder_nothing_of_this_process_is_missing(tmp_path):
     missing = sorted(kept.glob("*leaves_below*"))
     for path in missing:
         path.unlink()
-    timings = spinney.warm_up(tmp_path)
+    shares: list[float] = []
+    timings = spinney.warm_up(tmp_path, verbose=shares.append)
+    assert len(shares) == len(timings)
+    assert shares[-1] == 1.0
     assert [what for what, _ in timings] == [what for what, _ in spinney.warm_up()]
     # This process has loaded it long ago; the folder is filled all the same.
     assert list(kept.glob("*leaves_below*"))
@@ -48,7 +55,9 @@ def test_into_a_folder_nothing_of_this_process_is_missing(tmp_path):
 def environments(monkeypatch):
     """Catch the environments of child processes instead of starting any."""
     caught = []
-    monkeypatch.setattr(warming, "_run_in_child", lambda one: caught.append(one) or [])
+    monkeypatch.setattr(
+        warming, "_run_in_child", lambda one, show: caught.append(one) or []
+    )
     return caught
 
 
@@ -89,7 +98,7 @@ def test_what_cannot_work_is_refused_before_anything_is_compiled(
 def test_a_child_that_fails_is_an_error_that_says_why(monkeypatch):
     monkeypatch.setattr(warming, "_CHILD", "raise MemoryError('no more')")
     with pytest.raises(SpinneyError, match="MemoryError: no more"):
-        warming._run_in_child(dict(os.environ))
+        warming._run_in_child(dict(os.environ), lambda share: None)
 
 
 @compiled_only

@@ -588,7 +588,7 @@ def test_progress_never_goes_back_and_ends_at_1(capsys):
     spinney.CascadeClassifier(FrozenEstimator(model), verbose=True, random_state=0).fit(
         X, y
     )
-    assert "ordering [########################################] 100%" in (
+    assert "calibrating [########################################] 100%" in (
         capsys.readouterr().err
     )
 

@@ -121,7 +121,7 @@ def test_rows_without_a_label_are_told_and_the_report_does_without(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--report", "page.pdf"), "The report must be a file that ends with .html"),
+        (("--report", "page.pdf"), "The report must have a name that ends with .html"),
         (("--report", "none/page.html"), "There is no directory"),
         (("--max-disagreement", "2"), "--max-disagreement must be"),
         (("--confidence", "95"), "confidence must be above 0 and below 1"),
@@ -160,8 +160,10 @@ def test_a_pipeline_of_unknown_steps_is_refused_before_the_work(
     pipeline = joblib.load(work / "pipeline.joblib")
     pipeline.steps.insert(0, ("curves", SplineTransformer()))
     joblib.dump(pipeline, tmp_path / "odd.joblib")
-    out = ("-o", tmp_path / "x.spinney") if command == "accelerate" else ()
-    done = run(command, tmp_path / "odd.joblib", work / "rows.csv", "--trust", *out)
+    more = ("--target", "ill")
+    if command == "accelerate":
+        more += ("-o", tmp_path / "x.spinney")
+    done = run(command, tmp_path / "odd.joblib", work / "rows.csv", "--trust", *more)
     assert done.exit_code == 2
     words = " ".join(done.stderr.split())
     assert "(SplineTransformer, StandardScaler, RandomForestClassifier)" in words

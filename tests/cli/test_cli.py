@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -18,6 +20,7 @@ from spinney.cli import outputs
 from spinney.cli.app import app
 from spinney.cli.console import complain, output, plain_errors, progress_bar
 from spinney.errors import SpinneyWarning
+from spinney.runtime.kernel_sources import PACKAGE
 
 SUBCOMMANDS = (
     "accelerate",
@@ -324,3 +327,39 @@ for words in json.loads({json.dumps(json.dumps(WRONG))}):
 """
     done = call(sys.executable, "-c", code)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["predict", "fast.spinney", "narrow.csv", "-o", "new.csv"], "lacks columns"),
+        (["prune", "model.txt", "rows.csv"], "must have labels"),
+        (["prune", "model.txt", "rows.csv", "--target", "ill"], "each vote for"),
+        (["anytime", "model.txt", "rows.csv"], "must have labels"),
+        (
+            ["anytime", "model.txt", "rows.csv", "--target", "ill", "--order", "deep"],
+            "order must be one of",
+        ),
+        (["warm-up", "--into", "rows.csv"], "--into must be a folder"),
+    ],
+)
+def test_mistakes_are_told_before_large_libraries_are_loaded(work, arguments, words):
+    """Loading scikit-learn takes longer than the half a second that an error may."""
+    code = "import sys; sys.modules['sklearn'] = None; from spinney.cli import main"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; main()", *arguments],
+        cwd=work,
+        env=os.environ | {"PYTHONPATH": str(PACKAGE.parent), "COLUMNS": "400"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert words in done.stderr, done.stderr
+
+
+def test_missing_or_tools_are_told_at_once(monkeypatch, work):
+    monkeypatch.setattr(outputs, "find_spec", lambda name: None)
+    done = in_process("prune", str(work / "model.txt"), str(work / "rows.csv"))
+    assert done.exit_code == 2
+    assert 'Install the extra "prune"' in " ".join(done.output.split())

@@ -115,4 +115,4 @@ def test_a_wrong_suffix_is_reported_before_the_model_is_loaded(
     monkeypatch.setattr(export, "_loaded", None)
     done = run("export", work / "model.txt", "-o", tmp_path / "model.h")
     assert done.exit_code == 2
-    assert "must be a file that ends with .c" in " ".join(done.stderr.split())
+    assert "must have a name that ends with .c" in " ".join(done.stderr.split())

@@ -259,8 +259,8 @@ def test_an_error_in_the_middle_leaves_the_old_file(work, tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("out", "words"),
     [
-        ("answers.xlsx", "must be a file that ends with .parquet, .csv"),
-        ("answers", "must be a file that ends with"),
+        ("answers.xlsx", "must have a name that ends with .parquet, .csv"),
+        ("answers", "must have a name that ends with"),
         ("none/answers.csv", "There is no directory"),
         ("folder.csv", "is a directory"),
         ("rows.csv", "is both read and written"),

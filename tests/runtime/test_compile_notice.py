@@ -60,6 +60,9 @@ def test_a_long_compilation_is_told_once_with_where_it_is_kept(tmp_path):
     said = said_on_a_terminal(tmp_path, patience=0.0)
     assert said.count("spinney: compiling") == 1, said
     assert "seconds" in said
+    *told, where, _ = said.split("\n")
+    assert all(len(line) <= 80 for line in told), said
+    assert where.startswith("It is kept in")  # not broken, to be copied
     assert f"kept in {tmp_path / 'kernels'}" in said
     # Found on disk: nothing is compiled, and nothing is said.
     assert said_on_a_terminal(tmp_path, patience=0.0) == ""

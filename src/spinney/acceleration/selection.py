@@ -345,6 +345,7 @@ class Selection:
             self.limits.confidence,
             self._outcome(chosen),
             () if chosen is None else self._changes,
+            self.limits.by_class is not None,
         )
         return classifier
 

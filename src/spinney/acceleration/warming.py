@@ -8,17 +8,20 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
 
+from spinney.base.progress import progress_for
 from spinney.errors import InvalidArgumentError, SpinneyError, SpinneyWarning
 from spinney.runtime import compiler
 from spinney.runtime.choice import kernels_at_once
+from spinney.runtime.compile_notice import not_mentioned
 from spinney.runtime.kernel_folders import can_write, folder_to_write
 from spinney.runtime.kernel_sources import PACKAGE
 from spinney.runtime.processors import check_level, target_settings
@@ -28,7 +31,10 @@ Timings = list[tuple[str, float]]
 
 
 def warm_up(
-    into: str | os.PathLike[str] | None = None, *, cpu: str | None = None
+    into: str | os.PathLike[str] | None = None,
+    *,
+    cpu: str | None = None,
+    verbose: Any = None,
 ) -> Timings:
     """Compile all kernels now, so that no later call has to wait for it.
 
@@ -47,6 +53,10 @@ def warm_up(
         processors: ``"x86-64"``, ``"x86-64-v2"``, ``"x86-64-v3"``, ``"x86-64-v4"``, or
         on ARM ``"generic"``. Every processor that reaches the level finds the kernels,
         and no other. None means this very processor, which is fastest.
+    verbose : bool, callable or None, default=None
+        Whether to draw a progress bar on standard error; a callable is called with the
+        share of the work that is done. None draws one in interactive use, if it takes
+        more than two seconds.
 
     Returns
     -------
@@ -80,7 +90,9 @@ def warm_up(
         )
         raise SpinneyError(msg)
     if into is None and cpu is None:
-        return _run_uses()
+        show = progress_for(verbose, "compiling")
+        with not_mentioned():
+            return [(name, seconds) for name, seconds, _ in _run_uses(show)]
     environment = dict(os.environ)
     if into is not None:
         folder = Path(into).absolute()
@@ -93,7 +105,7 @@ def warm_up(
         environment["SPINNEY_CACHE_DIR"] = str(folder)
     if cpu is not None:
         environment |= target_settings(check_level(cpu))
-    return _run_in_child(environment)
+    return _run_in_child(environment, progress_for(verbose, "compiling"))
 
 
 def start_compiling(names: Sequence[str]) -> subprocess.Popen[bytes] | None:
@@ -127,27 +139,40 @@ def _with_this_package(environment: dict[str, str]) -> dict[str, str]:
     return environment | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
-def _run_in_child(environment: dict[str, str]) -> Timings:
+def _run_in_child(
+    environment: dict[str, str], show: Callable[[float], None]
+) -> Timings:
     """Run all uses in a new process."""
-    done = subprocess.run(
-        [sys.executable, "-c", _CHILD],
-        env=_with_this_package(environment),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit {done.returncode}"]
+    timings = []
+    # Not a pipe, which could be full while nobody reads it.
+    with TemporaryFile("w+") as errors:
+        with subprocess.Popen(
+            [sys.executable, "-c", _CHILD],
+            env=_with_this_package(environment),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                name, seconds, share = json.loads(line)
+                timings.append((name, seconds))
+                show(share)
+        errors.seek(0)
+        told = errors.read()
+    if process.returncode != 0:
+        last = told.strip().splitlines()[-1:] or [f"exit {process.returncode}"]
         msg = f"The process that compiles kernels has failed: {last[0]}"
         raise SpinneyError(msg)
-    sys.stderr.write(done.stderr)  # warnings, such as that of a full disk
-    return [(name, seconds) for name, seconds in json.loads(done.stdout)]
+    sys.stderr.write(told)  # warnings, such as that of a full disk
+    return timings
 
 
 _CHILD = """
 import json
 from spinney.acceleration import warming
-print(json.dumps(warming._run_uses()))
+for done in warming._run_uses():
+    print(json.dumps(done), flush=True)
 """
 
 _SOME = """
@@ -159,15 +184,18 @@ for name in sys.argv[1:]:
 """
 
 
-@kernels_at_once()
-def _run_uses() -> Timings:
-    """Run all uses in this process."""
-    timings = []
-    for name, use in {**engine_uses(), **_uses()}.items():
+def _run_uses(
+    show: Callable[[float], None] = lambda share: None,
+) -> Iterator[tuple[str, float, float]]:
+    """Run all uses in this process; yield name, seconds, and the share that is done."""
+    uses = {**engine_uses(), **_uses()}
+    for number, (name, use) in enumerate(uses.items(), start=1):
         start = time.perf_counter()
-        use()
-        timings.append((name, time.perf_counter() - start))
-    return timings
+        with kernels_at_once():
+            use()
+        share = number / len(uses)
+        show(share)
+        yield name, time.perf_counter() - start, share
 
 
 def _uses() -> dict[str, Callable[[], object]]:

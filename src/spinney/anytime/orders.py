@@ -11,26 +11,7 @@ from sklearn.utils import check_random_state
 from spinney.anytime.ordering_rows import OrderingRows, Progress
 from spinney.errors import InvalidArgumentError
 from spinney.forest import Forest
-
-TREE_SEQUENCES = (
-    "natural",
-    "individual_error",
-    "error_ambiguity",
-    "reduced_error",
-    "drep",
-    "qwyc",
-)
-ORDERS = (
-    "optimal",
-    "unoptimal",
-    "forward_squirrel",
-    "backward_squirrel",
-    "random",
-    "depth",
-    "breadth",
-    *(f"depth_{name}" for name in TREE_SEQUENCES),
-    *(f"breadth_{name}" for name in TREE_SEQUENCES),
-)
+from spinney.ordering.step_orders import check_order_name
 
 # Share of the rows that the quit-when-you-can sequence may decide differently.
 QWYC_MAX_DISAGREEMENT = 0.005
@@ -68,6 +49,7 @@ def make_order(
     depths = data.forest.depths
     if not isinstance(order, str):
         return check_order(order, depths)
+    check_order_name(order)
     if order in ("optimal", "unoptimal"):
         from spinney.anytime.states import optimal_steps
 
@@ -90,14 +72,8 @@ def make_order(
         steps = np.repeat(np.arange(data.forest.n_trees), depths)
         return check_random_state(random_state).permutation(steps)
     kind, _, name = order.partition("_")
-    if order in ORDERS:
-        sequence = tree_sequence(data, name or "natural")
-        return (depth_order if kind == "depth" else breadth_order)(sequence, depths)
-    msg = (
-        f"order must be one of {', '.join(map(repr, ORDERS))}, or an array with a tree "
-        f"index per step; got {order!r}."
-    )
-    raise InvalidArgumentError(msg)
+    sequence = tree_sequence(data, name or "natural")
+    return (depth_order if kind == "depth" else breadth_order)(sequence, depths)
 
 
 def depth_order(

@@ -95,6 +95,8 @@ class Comparison:
     class_changes : tuple of ClassChange, default=()
         How often each class is predicted on the rows that the promise was established
         on, by the model and by what was chosen. Empty if no prediction ever differs.
+    has_class_bounds : bool, default=False
+        Whether classes have bounds of their own.
     """
 
     candidates: tuple[Candidate, ...]
@@ -105,6 +107,7 @@ class Comparison:
     confidence: float | None
     outcome: str
     class_changes: tuple[ClassChange, ...] = ()
+    has_class_bounds: bool = False
 
     @property
     def chosen(self) -> Candidate:
@@ -115,7 +118,9 @@ class Comparison:
     def description(self) -> str:
         """What was compared on which rows, in a sentence or two."""
         words = f"Compared on {self.n_compared:,} held-out rows"
-        if self.max_disagreement is not None:
+        if self.has_class_bounds:
+            words += ", with a bound for each class"
+        elif self.max_disagreement is not None:
             words += (
                 f", where at most {percent(self.max_disagreement)} of the predictions "
                 "may differ from the model's"
@@ -227,7 +232,12 @@ class Comparison:
         made = cls(
             tuple(_candidate(one) for one in candidates),
             class_changes=tuple(_class_change(one) for one in changes),
-            **_checked(cls, rest, skip=("candidates", "class_changes")),
+            # Nor this one.
+            **_checked(
+                cls,
+                {"has_class_bounds": False, **rest},
+                skip=("candidates", "class_changes"),
+            ),
         )
         if sum(one.chosen for one in made.candidates) != 1:
             msg = f"exactly one of its {NAME_IN_FILES} must be chosen"

@@ -51,7 +51,7 @@ _FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 class ReportMixin:
     """Gives a classifier its method `report`."""
 
-    def report(self, X: Any, y: Any = None) -> Report:
+    def report(self, X: Any, y: Any = None, *, verbose: Any = None) -> Report:
         """Measure this classifier on rows; the result is a dict and a page.
 
         Parameters
@@ -60,6 +60,10 @@ class ReportMixin:
             Rows, best ones that the classifier was not fitted to.
         y : array-like of shape (n_rows,), default=None
             Labels, for errors against the truth.
+        verbose : bool, callable or None, default=None
+            Whether to draw a progress bar on standard error; a callable is given the
+            share of the work that is done. None draws one in interactive use, if it
+            takes more than two seconds.
 
         Returns
         -------
@@ -70,7 +74,7 @@ class ReportMixin:
         from spinney.report import make_report
 
         check_is_fitted(self)
-        return make_report(self, as_known_frame(X), y)
+        return make_report(self, as_known_frame(X), y, verbose=verbose)
 
 
 class EnsembleEstimator(MetaEstimatorMixin):

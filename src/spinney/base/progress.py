@@ -6,7 +6,11 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+T = TypeVar("T")
 
 WIDTH = 40
 # Seconds between two drawings.
@@ -32,12 +36,37 @@ def progress_for(
     if callable(verbose):
         return verbose
     if verbose is None:
-        return PatientBar(what) if sys.stderr.isatty() else _say_nothing
-    return TextBar(what) if verbose else _say_nothing
+        return PatientBar(what) if sys.stderr.isatty() else say_nothing
+    return TextBar(what) if verbose else say_nothing
 
 
-def _say_nothing(share: float) -> None:
+def say_nothing(share: float) -> None:
     """Ignore the share of the work that is done."""
+
+
+def counted(
+    makers: Sequence[Callable[[], T]],
+    show: Callable[[float], None],
+    begin: float,
+    end: float,
+) -> list[Callable[[], T]]:
+    """Return what makes the same things, and shows how many have been made.
+
+    Parameters
+    ----------
+    makers : sequence of callables
+        They are called in this order, perhaps not all of them.
+    show : callable
+        Called with the share of the work that is done.
+    begin, end : float
+        The share before the first of them, and after the last.
+    """
+
+    def made(number: int, make: Callable[[], T]) -> T:
+        show(begin + (end - begin) * number / len(makers))
+        return make()
+
+    return [partial(made, number, make) for number, make in enumerate(makers)]
 
 
 class TextBar:

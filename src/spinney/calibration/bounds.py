@@ -252,12 +252,12 @@ def rows_needed(max_disagreement: float, confidence: float, n_events: int = 0) -
     return first_enough(enough, n_events + 1)
 
 
-def check_confidence(confidence: Any) -> float:
+def check_confidence(confidence: Any, name: str = "confidence") -> float:
     """Return the confidence as a float, or raise."""
     number = _as_float(confidence)
     if not 0.0 < number < 1.0:
         msg = (
-            f"confidence must be above 0 and below 1, got {confidence!r}. It is a "
+            f"{name} must be above 0 and below 1, got {confidence!r}. It is a "
             "probability: write 0.95 for 95 %."
         )
         raise InvalidArgumentError(msg)

@@ -24,7 +24,7 @@ from spinney.base.classifier_fields import (
 )
 from spinney.base.early_exit_classifier import EarlyExitClassifier
 from spinney.base.parameters import check_choice, check_costs
-from spinney.base.progress import progress_for
+from spinney.base.progress import counted, progress_for
 from spinney.calibration.bounds import check_confidence, check_max_disagreement
 from spinney.calibration.fitted_rule import FittedRule, unmeasured
 from spinney.calibration.limits import Bounds, check_bounds
@@ -46,6 +46,10 @@ from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
 from spinney.runtime.score_bins import EARLY_EXITS
 from spinney.runtime.scoring import decision_threshold
+
+# Shares of the work, for a progress bar: once the trees are ordered, and once all
+# candidates have been tried.
+ORDERED, TRIED = 0.5, 0.95
 
 
 class CascadeClassifier(EarlyExitClassifier):
@@ -248,6 +252,7 @@ array-like, default="qwyc"
             The fitted classifier.
         """
         self._check_settings()
+        show = progress_for(self.verbose, "calibrating")
         rows, codes = self._read(X, y)
         limits = self._limits()
         bound = limits.level
@@ -255,14 +260,18 @@ array-like, default="qwyc"
         parts = self._shared_out(
             len(rows), lambda: self._full_classes(rows), limits, rng
         )
-        order = self._ordered(rows, codes, parts.fit, X_order, bound, rng)
+
+        def first(share: float) -> None:
+            show(ORDERED * share)
+
+        order = self._ordered(rows, codes, parts.fit, X_order, bound, rng, first)
         table = self._table(rows[parts.fit], rng)
         fitter = self._fitter()
         ladder: list[Callable[[], FittedRule]] = []
         if len(self.classes_) > 1 and fitter.has_several_decisions(table):
             makers = fitter.ladder(table, order, bound, rng) if bound > 0.0 else []
             # What the chosen one does is measured on fresh rows.
-            ladder = _unmeasured(makers)
+            ladder = counted(_unmeasured(makers), show, ORDERED, TRIED)
         fresh = rows[parts.prove]
         fitted = self._calibrated(
             ladder,
@@ -275,7 +284,9 @@ array-like, default="qwyc"
         )
         self._adopt(fitted)
         self._measure_on(fresh)
+        show(TRIED)
         self._learn_probabilities(rows)
+        show(1.0)
         return self
 
     def _full_classes(self, rows: NDArray[np.floating]) -> NDArray[np.intp]:
@@ -317,6 +328,7 @@ array-like, default="qwyc"
         X_order: Any,
         bound: float,
         rng: np.random.RandomState,
+        show: Callable[[float], None],
     ) -> NDArray[np.int64]:
         """Return the order of the trees, found on some of the rows or on others."""
         if X_order is not None:
@@ -328,7 +340,7 @@ array-like, default="qwyc"
             None if codes is None else codes[some],
             bound,
             rng,
-            progress_for(self.verbose, "ordering"),
+            show,
         )
 
     def _table(
@@ -412,7 +424,8 @@ array-like, default="qwyc"
         if limits.by_class is not None:
             every = np.arange(len(rows))
             rows = rows[limits.balanced(every, self._full_classes(rows), rng)]
-        order = self._ordered(rows, None, np.arange(len(rows)), None, bound, rng)
+        show = progress_for(self.verbose, "ordering")
+        order = self._ordered(rows, None, np.arange(len(rows)), None, bound, rng, show)
         table = self._table(rows, rng)
         fitter = self._fitter()
         makers: list[Callable[[], ExitRule]] = [lambda: fitter.certain(table, order)]

@@ -195,7 +195,9 @@ def accelerate(
         ]
         spinney.save(fast, out)
         if report is not None:
-            fast.report(part.rows, _known_labels(part.labels)).save(report)
+            labels = _known_labels(part.labels)
+            with progress_bar(console, "reporting") as show:
+                fast.report(part.rows, labels, verbose=show).save(report)
         # If all trees are evaluated because nothing else was faster, nobody warns.
         promise = fast.promise_
         nothing = promise is not None and promise.kind == "never"
@@ -229,7 +231,7 @@ def _check_settings(
         )
         raise InvalidArgumentError(msg)
     if confidence is not None:
-        check_confidence(confidence)
+        check_confidence(confidence, "--confidence")
 
 
 def _write_all_trees(
@@ -379,6 +381,7 @@ def _show(fast: Any, console: Console) -> None:
     console.print(comparison_table(compared))
     console.print(compared.outcome, markup=False)
     if compared.class_changes:
+        console.print()
         console.print(class_table(compared))
 
 
@@ -391,7 +394,8 @@ def class_table(compared: Comparison) -> TextTable:
         The comparison.
     """
     table = TextTable(
-        title="Predicted classes on the calibration rows.",
+        title="Predicted classes on the calibration rows. Lost: rows of the class, "
+        "by the model, that early exit puts into another.",
         title_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,

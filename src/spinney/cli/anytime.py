@@ -10,7 +10,6 @@ import typer
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from spinney.cli.column_names import check_columns
 from spinney.cli.console import (
     FIGURES,
     Debug,
@@ -28,11 +27,13 @@ from spinney.cli.models import (
     Target,
     Trust,
     check_inputs,
+    check_target,
     labelled_rows,
     load_whole_model,
 )
 from spinney.cli.outputs import check_installed, check_outputs, check_suffix
 from spinney.errors import InvalidArgumentError
+from spinney.ordering.step_orders import check_order_name
 
 if TYPE_CHECKING:
     from spinney.anytime import AnytimeForestClassifier
@@ -46,7 +47,11 @@ def anytime(
     target: Target = None,
     order: Annotated[
         list[str],
-        typer.Option("--order", help="Name of a step order; repeat for several."),
+        typer.Option(
+            "--order",
+            help="Name of a step order; repeat for several.",
+            metavar="ORDER",
+        ),
     ] = DEFAULT_ORDERS,
     out: Annotated[
         Path | None,
@@ -76,7 +81,9 @@ def anytime(
         check_suffix(plot, "The figure", FIGURES)
         check_installed(plot, "matplotlib", "plot")
         check_inputs(model, data, trust=trust)
-        check_columns(data, target=target)
+        check_target(data, target)
+        for name in order:
+            check_order_name(name)
         found = _compared(console, model, data, target, order, seed, trust)
         best = max(found, key=lambda name: found[name]["nma"])
         if out is not None:

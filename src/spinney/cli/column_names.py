@@ -36,7 +36,7 @@ def check_columns(
     file = Path(path)
     is_npz = file.name.lower().endswith(".npz")
     try:
-        names = _names(file)
+        names = column_names(file)
     except Exception:  # whatever is wrong with the file, reading it will tell
         return
     if target is not None and not is_npz:
@@ -98,8 +98,14 @@ def listed(names: Sequence[str]) -> str:
     return shown if len(names) <= 8 else f"{shown}, ... ({len(names)} in all)"
 
 
-def _names(path: Path) -> list[str]:
-    """Return the names of the columns; of a CSV file without PyArrow."""
+def column_names(path: Path) -> list[str]:
+    """Return the names of the columns; of a CSV file without PyArrow.
+
+    Parameters
+    ----------
+    path : path
+        The file; its name tells the kind.
+    """
     name = path.name.lower()
     if name.endswith(".npz"):
         with ZipFile(path) as archive:

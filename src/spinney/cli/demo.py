@@ -72,6 +72,7 @@ def demo(
 def _all_shown(console: Console) -> list[Shown]:
     """Train, evaluate and compare."""
     from spinney.cli.demo_rooms import compiled_aside, rooms
+    from spinney.runtime.compile_notice import not_mentioned
 
     shows = rooms()
     console.print(
@@ -79,7 +80,7 @@ def _all_shown(console: Console) -> list[Shown]:
         "first, for half a minute; spinney warm-up does that ahead.\n"
     )
     shown = []
-    with compiled_aside():
+    with compiled_aside(), not_mentioned():
         for words, show in shows.items():
             start = time.perf_counter()
             console.print(f"{words} ...", end="")

@@ -146,7 +146,7 @@ def anytime() -> Shown:
 
     model, (rows, labels), (new, new_labels) = _small_forest(load_digits, 25, 8)
     stepping: spinney.AnytimeForestClassifier = spinney.AnytimeForestClassifier(
-        FrozenEstimator(model), random_state=0
+        FrozenEstimator(model), random_state=0, verbose=False
     ).fit(rows, labels)
     n_steps = len(stepping.order_)
     n_taken = n_steps // 4
@@ -165,7 +165,7 @@ def anytime() -> Shown:
         promised=None,
         predict=predict,
         predict_one=lambda row: predict(row.reshape(1, -1)),
-        report=stepping.report(new, new_labels),
+        report=stepping.report(new, new_labels, verbose=False),
     )
 
 
@@ -178,7 +178,7 @@ def pruning() -> Shown:
 
     model, (rows, labels), (new, new_labels) = _small_forest(load_breast_cancer, 30, 6)
     pruner: spinney.FeatureCostPruner = spinney.FeatureCostPruner(
-        FrozenEstimator(model), budget=12.0
+        FrozenEstimator(model), budget=12.0, verbose=False
     ).fit(rows, labels)
     return _shown(
         "pruned forest",
@@ -191,7 +191,7 @@ def pruning() -> Shown:
         promised=None,
         predict=pruner.predict,
         predict_one=pruner.forest_.predictor(),
-        report=pruner.report(new, new_labels),
+        report=pruner.report(new, new_labels, verbose=False),
     )
 
 
@@ -218,6 +218,7 @@ def _accelerated(
         confidence=CONFIDENCE,
         method=method,
         random_state=0,
+        verbose=False,
     )
     _, counts = fast.predict_counted(rows[new])
     return _shown(
@@ -231,7 +232,7 @@ def _accelerated(
         promised=MAX_DISAGREEMENT,
         predict=fast.predict,
         predict_one=fast.predictor(),
-        report=fast.report(rows[new], labels[new]),
+        report=fast.report(rows[new], labels[new], verbose=False),
     )
 
 

@@ -144,7 +144,7 @@ def export(
         if max_disagreement is not None:
             check_max_disagreement(max_disagreement, "--max-disagreement")
         if confidence is not None:
-            check_confidence(confidence)
+            check_confidence(confidence, "--confidence")
         _check_needed(
             arithmetic,
             {
@@ -177,9 +177,10 @@ def export(
         if as_json:
             typer.echo(json.dumps(written.to_dict()))
         text = str(written) if report else "\n".join(str(written).split("\n")[:4])
-        console.print(text, markup=False, soft_wrap=True)
+        console.print(text, markup=False, soft_wrap=not console.is_terminal)
         if not report and written.is_proven:  # a warning says so otherwise
-            console.print(written.outcome, markup=False, soft_wrap=True)
+            outcome = written.outcome
+            console.print(outcome, markup=False, soft_wrap=not console.is_terminal)
         tell_written(console, out, out.with_suffix(".h"))
         for one in warned:
             complain(str(one.message), of="warning")

@@ -229,6 +229,7 @@ def _show(facts: dict[str, Any], loaded: Any, console: Console) -> None:
         console.print(comparison_table(loaded.acceleration_))
         console.print(loaded.acceleration_.outcome, markup=False)
         if loaded.acceleration_.class_changes:
+            console.print()
             console.print(class_table(loaded.acceleration_))
 
 
@@ -261,6 +262,8 @@ def _lines(facts: dict[str, Any], loaded: Any) -> list[tuple[str, str]]:
         lines.append(("threshold", words))
     for name, value in (facts["exit_rule"] or {}).items():
         words = f"{value:,.4g}" if isinstance(value, float) else f"{value}"
+        if name == "error":
+            words = percent(value)
         if name == "expected_trees":
             words = f"{value:,.1f} of {forest['trees']:,} per row"
         lines.append((name.replace("_", " "), words))

@@ -11,8 +11,12 @@ import typer
 from numpy.typing import NDArray
 
 from spinney.cli.category_columns import CategoryColumns, category_columns
+from spinney.cli.column_names import check_columns
+from spinney.cli.outputs import check_extra
 from spinney.cli.tables import Table, check_table
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
+from spinney.persistence.container import decode
+from spinney.persistence.fields import texts_from_arrays
 from spinney.persistence.steps import steps_to_arrays
 from spinney.persistence.store import load
 from spinney.readers import read_model
@@ -53,6 +57,8 @@ ONLY_READ = {
 }
 # What follows the eight bytes of the length of the header.
 OWN_BEGINNING = b'{"__metadata__":'
+# A larger file takes too long to be read twice.
+MOST_BYTES_READ_TWICE = 100_000_000
 
 
 def check_inputs(
@@ -133,6 +139,37 @@ def is_own_file(path: str | os.PathLike[str]) -> bool:
     return head[8:] == OWN_BEGINNING
 
 
+def check_table_of_own(
+    path: str | os.PathLike[str],
+    data: str | os.PathLike[str],
+    target: str | None,
+    keep: tuple[str, ...],
+) -> None:
+    """Raise if a table lacks columns of a model, before what loads it is imported.
+
+    Parameters
+    ----------
+    path : path
+        The model. Only files of spinney are looked into.
+    data : path
+        The table.
+    target, keep
+        As for `Table`.
+    """
+    if not is_own_file(path) or Path(path).stat().st_size > MOST_BYTES_READ_TWICE:
+        return
+    try:
+        parts = decode(np.fromfile(path, dtype=np.uint8), repr(str(path)))
+        names = texts_from_arrays("columns", parts.arrays)
+        n_features = parts.settings.get("n_columns")
+        if n_features is None:  # no steps before the forest, which takes other columns
+            names = names or texts_from_arrays("forest.feature_names", parts.arrays)
+            n_features = parts.settings["forest"]["n_features"]
+    except (KeyError, TypeError, ValueError, OSError):  # loading it tells what is wrong
+        return
+    Table(data, target, names, n_features, needs_target=False, keep=keep).check()
+
+
 def load_whole_model(path: str | os.PathLike[str], *, trust: bool) -> Any:
     """Return the model in a file, unless it could not be saved again as a whole.
 
@@ -193,11 +230,9 @@ def _unpickled(path: str | os.PathLike[str], trust: bool) -> Any:
 def _from_skops(path: str | os.PathLike[str], trust: bool) -> Any:
     if not Path(path).is_file():
         return read_model(path)
-    try:
-        from skops import io
-    except ImportError as error:
-        msg = f"To load {str(path)!r}, install skops."
-        raise ImportError(msg) from error
+    check_extra(f"Reading {str(path)!r}", "skops", "skops")
+    from skops import io
+
     try:
         unknown = io.get_untrusted_types(file=path)
         if trust or set(unknown) <= ONLY_READ:
@@ -222,6 +257,29 @@ def _from_skops(path: str | os.PathLike[str], trust: bool) -> Any:
     raise UnsupportedModelError(msg)
 
 
+def check_target(path: str | os.PathLike[str], target: str | None) -> None:
+    """Raise if a table has no labels, before anything that takes time is loaded.
+
+    Parameters
+    ----------
+    path : path
+        The table.
+    target : str or None
+        Name of the column with the labels.
+    """
+    # Only arrays of an NPZ file are labels without having been named so.
+    if target is None and not str(path).lower().endswith(".npz"):
+        raise InvalidArgumentError(_without_labels(path))
+    check_columns(path, target=target)
+
+
+def _without_labels(path: str | os.PathLike[str]) -> str:
+    return (
+        f"{str(path)!r} must have labels. Name the column that holds them with "
+        "--target."
+    )
+
+
 def labelled_rows(
     model: Any, path: str | os.PathLike[str], target: str | None
 ) -> tuple[Any, NDArray[Any]]:
@@ -243,15 +301,9 @@ def labelled_rows(
     labels : ndarray of shape (n_rows,)
         Labels.
     """
-    # Only arrays of an NPZ file are labels without having been named so.
-    named = target is not None or str(path).lower().endswith(".npz")
-    part = table_for(model, path, target).whole() if named else None
-    if part is None or part.labels is None:
-        msg = (
-            f"{str(path)!r} must have labels. Name the column that holds them with "
-            "--target."
-        )
-        raise InvalidArgumentError(msg)
+    part = table_for(model, path, target).whole()
+    if part.labels is None:
+        raise InvalidArgumentError(_without_labels(path))
     unknown = without_label(part.labels)
     if unknown.any():
         msg = (

@@ -62,7 +62,7 @@ def check_suffix(path: Path | None, what: str, suffixes: tuple[str, ...]) -> Non
     if path is None or path.name.lower().endswith(suffixes):
         return
     known = " or ".join(filter(None, (", ".join(suffixes[:-1]), suffixes[-1])))
-    msg = f"{what} must be a file that ends with {known}, got {str(path)!r}."
+    msg = f"{what} must have a name that ends with {known}, got {str(path)!r}."
     raise InvalidArgumentError(msg)
 
 
@@ -78,13 +78,28 @@ def check_installed(path: Path | None, library: str, extra: str) -> None:
     extra : str
         The extra of spinney that installs this library.
     """
-    if path is None or find_spec(library) is not None:
-        return
-    msg = (
-        f"Writing {str(path)!r} needs {library}, which is not installed. Install the "
-        f'extra "{extra}": python -m pip install "spinney[{extra}]"'
-    )
-    raise ImportError(msg)
+    if path is not None:
+        check_extra(f"Writing {str(path)!r}", library, extra)
+
+
+def check_extra(what: str, library: str, extra: str) -> None:
+    """Raise if a library is missing, without importing it.
+
+    Parameters
+    ----------
+    what : str
+        What needs it, for the message.
+    library : str
+        What is imported.
+    extra : str
+        The extra of spinney that installs it.
+    """
+    if find_spec(library) is None:
+        msg = (
+            f"{what} needs {library}, which is not installed. Install the extra "
+            f'"{extra}": python -m pip install "spinney[{extra}]"'
+        )
+        raise ImportError(msg)
 
 
 def _check_place(path: Path) -> None:

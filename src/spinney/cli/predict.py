@@ -32,6 +32,7 @@ from spinney.cli.models import (
     Data,
     Trust,
     check_inputs,
+    check_table_of_own,
     load_anything,
     table_for,
     without_label,
@@ -151,6 +152,7 @@ def predict(
                 "files are written without."
             )
             raise ImportError(msg)
+        check_table_of_own(model, data, target, kept)
         loaded = load_anything(model, trust=trust)
         table = table_for(
             loaded,

@@ -10,7 +10,6 @@ import typer
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from spinney.cli.column_names import check_columns
 from spinney.cli.console import (
     FIGURES,
     Debug,
@@ -28,11 +27,20 @@ from spinney.cli.models import (
     Target,
     Trust,
     check_inputs,
+    check_target,
     labelled_rows,
     load_whole_model,
 )
-from spinney.cli.outputs import check_installed, check_outputs, check_suffix
+from spinney.cli.outputs import (
+    check_extra,
+    check_installed,
+    check_outputs,
+    check_suffix,
+)
 from spinney.errors import FormatError, InvalidArgumentError
+from spinney.forest.class_votes import check_votes_by_class
+from spinney.readers import read_model
+from spinney.readers.wrapped import parted
 
 if TYPE_CHECKING:
     from spinney.pruning import FeatureCostPruner
@@ -92,8 +100,9 @@ def prune(
         check_outputs(out, plot, inputs=(model, data, costs))
         check_suffix(plot, "The figure", FIGURES)
         check_installed(plot, "matplotlib", "plot")
+        check_extra("Pruning with feature costs", "ortools", "prune")
         check_inputs(model, data, trust=trust)
-        check_columns(data, target=target)
+        check_target(data, target)
         known = _feature_costs(costs)
         pruner = _pruned(console, model, data, target, known, budget, trade_off, trust)
         chosen = budget is not None or trade_off is not None
@@ -120,6 +129,7 @@ def _pruned(
     trust: bool,
 ) -> FeatureCostPruner:
     trained = load_whole_model(model, trust=trust)
+    check_votes_by_class(read_model(parted(trained).ensemble), "Pruning")
     rows, labels = labelled_rows(trained, data, target)
 
     from sklearn.frozen import FrozenEstimator

@@ -66,7 +66,7 @@ def strategy(
     round: Annotated[
         Rounding,
         typer.Option(
-            help="randomise where that is better, or stay deterministic.",
+            help="randomise, which may need fewer votes, or deterministic.",
             metavar="HOW",
         ),
     ] = Rounding.randomise,

@@ -16,7 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.cli.category_columns import CategoryColumns, refuse_flags
-from spinney.cli.column_names import listed, refuse_unknown, refuse_without_target
+from spinney.cli.column_names import (
+    column_names,
+    listed,
+    refuse_unknown,
+    refuse_without_target,
+)
 from spinney.cli.columns import frame_of, numbers_of
 from spinney.cli.csv_files import (
     batches_of_csv,
@@ -153,6 +158,19 @@ class Table:
         if n_rows == 0:
             msg = f"{str(self.path)!r} has no rows."
             raise FormatError(msg)
+
+    def check(self) -> None:
+        """Raise if it lacks columns that the model takes; only their names are read.
+
+        A file that cannot be read is left to `parts`, which says why.
+        """
+        if self.path.name.lower().endswith(".npz"):
+            return
+        try:
+            names = column_names(self.path)
+        except Exception:
+            return
+        self._columns(names)
 
     def whole(self) -> Part:
         """Return all rows at once.

@@ -10,7 +10,15 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from spinney.cli.console import Debug, OutputAsJson, Quiet, output, plain_errors
+from spinney.cli.console import (
+    Debug,
+    OutputAsJson,
+    Quiet,
+    output,
+    plain_errors,
+    progress_bar,
+)
+from spinney.errors import InvalidArgumentError
 
 
 def warm_up(
@@ -46,10 +54,12 @@ def warm_up(
 
             check_level(cpu)
         start = time.perf_counter()
+        _check_folder(into)
         console.print("Compiling; on a new machine this takes a minute or two.")
         import spinney
 
-        kernels = spinney.warm_up(into, cpu=cpu)
+        with progress_bar(console, "compiling") as show:
+            kernels = spinney.warm_up(into, cpu=cpu, verbose=show)
         seconds = time.perf_counter() - start
         folder = _folder_of_kernels(into)
         if as_json:
@@ -74,6 +84,18 @@ def warm_up(
                 f"Set SPINNEY_CACHE_DIR={into.absolute()} where they are to be used.",
                 soft_wrap=True,
             )
+
+
+def _check_folder(into: Path | None) -> None:
+    """Raise if a folder cannot be written to, before anything is loaded."""
+    from spinney.runtime.kernel_folders import can_write
+
+    if into is not None and not can_write(into.absolute()):
+        msg = (
+            f"--into must be a folder that can be written to, got {str(into)!r}. "
+            "Check that it is not a file, and its permissions."
+        )
+        raise InvalidArgumentError(msg)
 
 
 def _folder_of_kernels(into: Path | None) -> Path | None:

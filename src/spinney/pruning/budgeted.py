@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from spinney.base.classifier_fields import classifier_from_parts, classifier_to_parts
 from spinney.base.parameters import check_count
+from spinney.base.progress import progress_for
 from spinney.calibration.row_splits import held_out_split
 from spinney.errors import FormatError, InvalidArgumentError, SpinneyWarning
 from spinney.forest.frames import in_order_of
@@ -20,6 +22,9 @@ from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_array
 from spinney.pruning.costs import is_amount, purchases_for
 from spinney.pruning.feature_cost_classifier import FeatureCostClassifier
+
+if TYPE_CHECKING:
+    from spinney.pruning.budgeted_growing import Tree
 
 
 class BudgetedForestClassifier(FeatureCostClassifier):
@@ -54,6 +59,10 @@ class BudgetedForestClassifier(FeatureCostClassifier):
     n_jobs : int or None, default=None
         Number of threads that grow trees and predict; None means one, -1 all cores.
         The forest does not depend on it.
+    verbose : bool, callable or None, default=None
+        Whether to draw a progress bar on standard error; a callable is given the
+        share of the work that is done. None draws one in interactive use, if standard
+        error is a terminal and it takes more than two seconds; False never does.
 
     Attributes
     ----------
@@ -125,6 +134,7 @@ class BudgetedForestClassifier(FeatureCostClassifier):
         max_trees: int = 40,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: Any = None,
     ) -> None:
         self.feature_costs = feature_costs
         self.budget = budget
@@ -132,6 +142,7 @@ class BudgetedForestClassifier(FeatureCostClassifier):
         self.max_trees = max_trees
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> BudgetedForestClassifier:
         """Grow the forest.
@@ -171,7 +182,10 @@ class BudgetedForestClassifier(FeatureCostClassifier):
             trained_on, left = held_out_split(codes, rng)
             X, codes, held_out = X[trained_on], codes[trained_on], X[left]
         seeds = rng.randint(np.iinfo(np.int32).max, size=max_trees)
-        grown = grow_trees(X, codes, costs, threshold, seeds, self.n_jobs)
+        show = progress_for(self.verbose, "growing")
+        grown = _shown(
+            grow_trees(X, codes, costs, threshold, seeds, self.n_jobs), max_trees, show
+        )
         if budget is None:
             trees, self.mean_costs_ = list(grown), np.zeros(0)
         else:
@@ -190,6 +204,7 @@ class BudgetedForestClassifier(FeatureCostClassifier):
         self.purchases_ = purchases
         self.feature_costs_ = costs
         self.forest_ = assemble(trees, X.shape[1], self.classes_, names)
+        show(1.0)
         return self
 
     def __spinney_save__(self) -> tuple[Settings, Arrays]:
@@ -231,6 +246,15 @@ class BudgetedForestClassifier(FeatureCostClassifier):
         return validate_data(
             self, X, reset=False, dtype=np.float32, order="C", ensure_min_samples=0
         )
+
+
+def _shown(
+    trees: Iterator[Tree], max_trees: int, show: Callable[[float], None]
+) -> Iterator[Tree]:
+    """Yield trees, and show how many of them have been grown."""
+    for number, tree in enumerate(trees):
+        show(number / max_trees)
+        yield tree
 
 
 def _check_budget(budget: Any) -> float | None:

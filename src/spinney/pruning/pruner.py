@@ -26,6 +26,7 @@ from spinney.errors import (
     UnsupportedModelError,
 )
 from spinney.forest import Forest
+from spinney.forest.class_votes import check_votes_by_class
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import part_forest_to_parts, take_setting
 from spinney.pruning.costs import Purchases, integer_multiples, is_amount, purchases_for
@@ -313,7 +314,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
             )
             X, y, weights = _safe_indexing(X, left), y[left], weights[left]
         forest = read_model(parted(self.estimator_).ensemble)
-        _check_forest(forest, type(self).__name__)
+        check_votes_by_class(forest, type(self).__name__)
         self.full_forest_ = self.forest_ = forest
         self.classes_: Any = forest.classes_
         rows = self._converted(self._preprocessed(X))
@@ -394,21 +395,3 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         pruner.gap_ = take_setting(settings, "gap", float)
         pruner.point_ = take_point(settings)
         return pruner
-
-
-def _check_forest(forest: Forest, name: str) -> None:
-    """Raise unless each tree of a forest votes for a class."""
-    if forest.votes_by_class:
-        return
-    if forest.classes_ is None:
-        msg = (
-            f"{name} needs a classifier, got a forest of regression trees "
-            f"({forest.source}). Errors are counted by class: train a classifier."
-        )
-    else:
-        msg = (
-            f"{name} needs trees that each vote for a class, but those of this "
-            f"model ({forest.source or 'boosting'}) add to a score, and one tree alone "
-            "is neither right nor wrong. Train a random forest, extra trees or bagging."
-        )
-    raise UnsupportedModelError(msg)

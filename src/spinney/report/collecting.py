@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from spinney._version import __version__
+from spinney.base.progress import progress_for
 from spinney.errors import InvalidArgumentError
 from spinney.report.pruned import collect_budgeted, collect_pruner
 from spinney.report.stepping import collect_anytime
@@ -21,7 +24,9 @@ from spinney.report.values import plain, text_of
 MOST_CLASSES = 50
 
 
-def collect(classifier: Any, X: Any, y: Any = None) -> dict[str, Any]:
+def collect(
+    classifier: Any, X: Any, y: Any = None, *, verbose: Any = None
+) -> dict[str, Any]:
     """Measure a fitted classifier on rows, and return plain values.
 
     Parameters
@@ -32,6 +37,10 @@ def collect(classifier: Any, X: Any, y: Any = None) -> dict[str, Any]:
         Rows, at least one; preferably rows that were not used for training or fitting.
     y : array-like of shape (n_rows,), optional
         True labels, to count errors with.
+    verbose : bool, callable or None, default=None
+        Whether to draw a progress bar on standard error; a callable is given the share
+        of the work that is done. None draws one in interactive use, if it takes more
+        than two seconds.
 
     Returns
     -------
@@ -39,7 +48,8 @@ def collect(classifier: Any, X: Any, y: Any = None) -> dict[str, Any]:
         Plain JSON values: numbers, strings, lists, dictionaries, and None for what is
         unknown. The key ``"kind"`` determines the other keys.
     """
-    find = _collector(classifier)
+    show = progress_for(verbose, "reporting")
+    find = _collector(classifier, show)
     check_is_fitted(classifier)
     n_rows = _num_samples(X)
     if n_rows == 0:
@@ -55,14 +65,15 @@ def collect(classifier: Any, X: Any, y: Any = None) -> dict[str, Any]:
         "rows": {"n_rows": n_rows, "labelled": labels is not None},
     }
     facts |= find(classifier, X, labels)
+    show(1.0)
     return plain(facts)
 
 
-def _collector(classifier: Any) -> Any:
+def _collector(classifier: Any, show: Callable[[float], None]) -> Any:
     """Return the function that knows this kind of classifier, by what it can do."""
     kind = type(classifier)
     for method, find in (
-        ("predict_counted", collect_stopping),
+        ("predict_counted", partial(collect_stopping, show=show)),
         ("accuracy_curve", collect_anytime),
         ("forest_at", collect_pruner),
         ("feature_cost", collect_budgeted),

@@ -135,7 +135,9 @@ class Report(dict[str, Any]):
         )
 
 
-def make_report(classifier: Any, X: Any, y: Any = None) -> Report:
+def make_report(
+    classifier: Any, X: Any, y: Any = None, *, verbose: Any = None
+) -> Report:
     """Report on a fitted classifier.
 
     Parameters
@@ -146,10 +148,14 @@ def make_report(classifier: Any, X: Any, y: Any = None) -> Report:
         Rows, at least one; preferably rows that were not used for training or fitting.
     y : array-like of shape (n_rows,), optional
         True labels, to count errors with.
+    verbose : bool, callable or None, default=None
+        Whether to draw a progress bar on standard error; a callable is given the share
+        of the work that is done. None draws one in interactive use, if it takes more
+        than two seconds.
 
     Returns
     -------
     report : Report
         A dict of plain values; ``report.save("page.html")`` writes it as a page.
     """
-    return Report(collect(classifier, X, y))
+    return Report(collect(classifier, X, y, verbose=verbose))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.base.progress import say_nothing
 from spinney.calibration.bounds import clopper_pearson_upper
 from spinney.calibration.class_changes import class_changes
 from spinney.calibration.limits import largest_bound
@@ -26,11 +28,20 @@ CONFIDENCE = 0.95
 # Shares of the rows for which the number of trees is listed.
 SHARES_DONE = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
+# Shares of the work, for a progress bar, before and after other bounds are tried.
+MEASURED, SWEPT = 0.2, 0.98
+
 # Name of the method where classes are dropped.
 DROPPED = "classes that are far behind are dropped"
 
 
-def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[str, Any]:
+def collect_stopping(
+    classifier: Any,
+    X: Any,
+    y: NDArray[Any] | None,
+    *,
+    show: Callable[[float], None] = say_nothing,
+) -> dict[str, Any]:
     """Return the results of early exit on rows, and at other bounds.
 
     Parameters
@@ -41,6 +52,8 @@ def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
         Rows.
     y : ndarray of shape (n_rows,) or None
         True labels.
+    show : callable, optional
+        Called with the share of the work that is done.
     """
     labels, n_evaluated = classifier.predict_counted(X)
     own = classifier.predict_model(X)
@@ -52,6 +65,7 @@ def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
     promise = getattr(classifier, "promise_", None)
     acceleration = getattr(classifier, "acceleration_", None)
     distribution = _distribution(classifier, X)
+    show(MEASURED)
     return {
         "kind": _kind(classifier),
         "method": _method(classifier),
@@ -104,7 +118,12 @@ def collect_stopping(classifier: Any, X: Any, y: NDArray[Any] | None) -> dict[st
         ],
         "distribution": distribution,
         "stopping": _stopping(classifier, distribution["border"]),
-        "sweep": sweep_levels(classifier, X, Answers(labels, n_evaluated, own, y)),
+        "sweep": sweep_levels(
+            classifier,
+            X,
+            Answers(labels, n_evaluated, own, y),
+            lambda share: show(MEASURED + (SWEPT - MEASURED) * share),
+        ),
         "acceleration": None if acceleration is None else acceleration.to_dict(),
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
 from spinney.base.estimator import class_codes
+from spinney.base.progress import say_nothing
 from spinney.calibration.ladder import boldest_kept
 from spinney.calibration.limits import Limits, largest_bound, limits_for
 from spinney.calibration.row_splits import SHARES, split_rows
@@ -72,7 +73,12 @@ def levels_around(own: float) -> list[float]:
     return sorted({0.0, own, *(level for level in others if level <= LARGEST)})
 
 
-def sweep_levels(classifier: Any, X: Any, answers: Answers) -> dict[str, Any]:
+def sweep_levels(
+    classifier: Any,
+    X: Any,
+    answers: Answers,
+    show: Callable[[float], None] = say_nothing,
+) -> dict[str, Any]:
     """Return what the classifier does on rows, and what other levels would do.
 
     At its own level it is the classifier itself, on all rows. For other levels the same
@@ -88,6 +94,8 @@ def sweep_levels(classifier: Any, X: Any, answers: Answers) -> dict[str, Any]:
         Rows.
     answers : Answers
         Its predictions for them.
+    show : callable, optional
+        Called with the share of the work that is done.
 
     Returns
     -------
@@ -124,9 +132,14 @@ def sweep_levels(classifier: Any, X: Any, answers: Answers) -> dict[str, Any]:
     with warnings.catch_warnings():
         # Few rows, or one prediction for all of them: the numbers show it.
         warnings.simplefilter("ignore", SpinneyWarning)
-        for to_fit, to_measure in (halves, halves[::-1]):
+        for number, (to_fit, to_measure) in enumerate((halves, halves[::-1])):
             part = _Half(classifier, X, answers, np.sort(to_fit), np.sort(to_measure))
-            part.measure(found, limits, own)
+            part.measure(
+                found,
+                limits,
+                own,
+                partial(_show_half, show, number),
+            )
     itself = _Measured(n_rows, answers.labels, answers.n_evaluated)
     what = "accuracy" if by_accuracy else "disagreement"
     if limits.by_class is not None:
@@ -146,6 +159,11 @@ def sweep_levels(classifier: Any, X: Any, answers: Answers) -> dict[str, Any]:
         "what": what,
         "n_fitted": min(map(len, halves)),
     }
+
+
+def _show_half(show: Callable[[float], None], number: int, share: float) -> None:
+    """Show the share of all work, from that of one half."""
+    show((number + share) / 2)
 
 
 def _reason_against(classifier: Any, n_rows: int) -> str | None:
@@ -259,7 +277,11 @@ class _Half:
             self.to_fit, self.to_prove = some[np.sort(fit)], some[np.sort(prove)]
 
     def measure(
-        self, found: dict[float, _Measured], limits: Limits, own: float
+        self,
+        found: dict[float, _Measured],
+        limits: Limits,
+        own: float,
+        show: Callable[[float], None],
     ) -> None:
         """Fill in what each level gives on the rows that nothing was fitted to."""
         levels = list(found)
@@ -267,7 +289,10 @@ class _Half:
         if not self.by_rows:
             tried = levels
         rows = _safe_indexing(self.X, self.to_fit)
-        rules = list(self.classifier.at_levels(rows, tried))
+        rules = []
+        for rule in self.classifier.at_levels(rows, tried):
+            rules.append(rule)
+            show(len(rules) / len(tried))
         fresh = _safe_indexing(self.X, self.to_measure)
         counted = cache(lambda k: rules[k].predict_counted(fresh))
         choose = self._chooser(rules)

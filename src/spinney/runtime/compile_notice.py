@@ -7,11 +7,14 @@ process compiles them again: one warning says so, and how to avoid it.
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 import threading
 import time
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from spinney.errors import SpinneyWarning
 from spinney.runtime.kernel_folders import folder_to_write
@@ -64,6 +67,17 @@ def end() -> None:
         _notice.timer = None
 
 
+@contextmanager
+def not_mentioned() -> Iterator[None]:
+    """Say nothing of slow compilation meanwhile: the caller has said so already."""
+    before = _notice.has_told_slow
+    _notice.has_told_slow = True
+    try:
+        yield
+    finally:
+        _notice.has_told_slow = before
+
+
 def not_kept(reason: str) -> None:
     """Warn, once, that what was compiled is lost when the process ends.
 
@@ -106,8 +120,10 @@ def _tell_slow(name: str) -> None:
         kept = f"It is kept in {folder}, so the next process starts at once."
     text = (
         f"spinney: compiling {name} for this processor; the first use of each kind of "
-        f"model takes about 3 to 15 seconds. {kept}\n"
+        "model takes about 3 to 15 seconds."
     )
+    # Whole words on the lines of a terminal; a path is not broken, to be copied.
+    width = shutil.get_terminal_size().columns
     with suppress(OSError, ValueError, AttributeError):
-        sys.stderr.write(text)
+        sys.stderr.write(f"{textwrap.fill(text, width)}\n{kept}\n")
         sys.stderr.flush()

@@ -24,6 +24,7 @@ from spinney.base.classifier_fields import (
 )
 from spinney.base.early_exit_classifier import EarlyExitClassifier
 from spinney.base.parameters import check_choice, check_min_votes
+from spinney.base.progress import counted, progress_for
 from spinney.calibration.bounds import check_confidence, check_max_disagreement
 from spinney.calibration.fitted_rule import FittedRule, evaluates_all
 from spinney.calibration.ladder import LEVELS_OF_VOTES, rungs
@@ -49,6 +50,9 @@ VOTINGS = ("auto", "hard", "soft")
 # Parts of the bound for which the exit points of all candidates are chosen. Those for
 # the bound alone would leave the more conservative ones hardly any.
 PLANNED_FOR = (0.05, 0.2, 0.5, 1.0)
+# Shares of the work, for a progress bar: once the rows are read, once exit points are
+# planned, and once all candidates have been tried.
+PREPARED, PLANNED, SOLVED = 0.1, 0.3, 0.95
 
 
 class SequentialVotingClassifier(EarlyExitClassifier):
@@ -98,6 +102,10 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         Pass an int for the same results on every call.
     n_jobs : int, default=None
         Number of threads; None means one, -1 all cores.
+    verbose : bool, callable or None, default=None
+        Whether to draw a progress bar on standard error; a callable is given the
+        share of the work that is done. None draws one in interactive use, if standard
+        error is a terminal and it takes more than two seconds; False never does.
 
     Attributes
     ----------
@@ -199,6 +207,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         min_votes: int = 1,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: Any = None,
     ) -> None:
         self.estimator = estimator
         self.max_disagreement = max_disagreement
@@ -210,6 +219,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         self.min_votes = min_votes
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     # ---------------------------------------------------------------- fitting
 
@@ -237,8 +247,10 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         self : SequentialVotingClassifier
             The fitted classifier.
         """
+        show = progress_for(self.verbose, "calibrating")
         rows, order, limits, rng = self._prepared(X, y, votes)
         bound = limits.level
+        show(PREPARED)
         promise = self._promise_without_rows(votes, limits)
         if len(self.classes_) == 1 or len(order) == 1:
             fitted = evaluates_all(order, self._voters.n_sums, self.voting_)
@@ -249,9 +261,11 @@ class SequentialVotingClassifier(EarlyExitClassifier):
             fitted = self._solved(problem, promise.max_disagreement, rng)
             self._promise(promise)
         else:
-            fitted = self._risk_controlled(rows, order, votes, limits, rng)
+            fitted = self._risk_controlled(rows, order, votes, limits, rng, show)
         self._adopt(fitted)
+        show(SOLVED)
         self._learn_probabilities(rows)
+        show(1.0)
         return self
 
     def _promise_without_rows(self, votes: Any, limits: Limits) -> Promise | None:
@@ -423,6 +437,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         votes: Any,
         limits: Limits,
         rng: np.random.RandomState,
+        show: Callable[[float], None],
     ) -> FittedRule:
         """Return the most aggressive candidate that keeps all bounds on new rows."""
         parts = self._shared_out(
@@ -442,7 +457,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
                 return EarlyExitEngine(remembered, rule)
 
         return self._calibrated(
-            self._rungs(problem, limits.level, rng),
+            counted(self._rungs(problem, limits.level, rng), show, PLANNED, SOLVED),
             lambda: self._solved(problem, 0.0, rng),
             fresh,
             full,
