@@ -94,6 +94,7 @@ def plain_system_errors(path: str) -> Iterator[None]:
         The file that is to be written, as the user named it.
     """
     try:
+        _refuse_too_long(path)
         yield
     except OSError as error:
         if error.errno is None:  # a message of our own
@@ -115,6 +116,17 @@ def plain_system_errors(path: str) -> Iterator[None]:
         plain = type(error)(msg)
         plain.errno = error.errno
         raise plain from error
+
+
+def _refuse_too_long(path: str) -> None:
+    """Raise the system's error; pathlib from Python 3.14 on finds nothing there."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise
+    except ValueError:  # a null byte: whoever opens the file says so
+        pass
 
 
 def _new_file(partial: str, path: str) -> BinaryIO:
