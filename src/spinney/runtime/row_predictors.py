@@ -8,6 +8,7 @@ until there are kernels.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ Arguments = dict[np.dtype, tuple[Any, ...]]
 Prepared = tuple[Arguments, Callable[..., Any] | None]
 
 
-class _OneRow:
+class _OneRow(ABC):
     """What goes to a kernel once that is to serve, and to the plain engine until then.
 
     Parameters
@@ -49,7 +50,7 @@ class _OneRow:
         self._widen: Callable[..., Any] | None = None
 
     def _first(self, row: Any, quickly: Callable[[Any], Any]) -> Any:
-        """Answer by the plain engine, or by the kernel from now on."""
+        """Predict by the plain engine, or by the kernel from now on."""
 
         def compiled() -> Any:
             # The arguments last: with them, other threads take the quick way.
@@ -64,13 +65,13 @@ class _OneRow:
         # One row is little work, but many are to come.
         return either(self._kernels, LOAD_SECONDS, compiled, lambda: self._checked(row))
 
+    @abstractmethod
     def _checked(self, row: Any) -> Any:
-        """Answer one row of any kind."""
-        raise NotImplementedError
+        """Return what is predicted for one row of any kind."""
 
 
 class RowPredictor(_OneRow):
-    """Answers one row at a time.
+    """Predicts one row at a time.
 
     Parameters
     ----------
