@@ -157,6 +157,11 @@ def test_a_partition_that_lacks_a_column_is_told(engine, named, frame):
         spinney.InvalidArgumentError, match=r"lacks the columns \['dose"
     ):
         engine.predict(named, uneven).compute()
+    # Nor is a sample filled up with missing values.
+    with pytest.raises(
+        spinney.InvalidArgumentError, match=r"lacks the columns \['dose"
+    ):
+        engine.sample(uneven, 500)
 
 
 def test_a_block_of_another_width_is_told(engine, fast, rows):
@@ -222,6 +227,27 @@ def test_accelerate_and_certify_take_arrays_and_frames(named, trained, rows, fra
     model = spinney.accelerate(named.forest_, table, **settings)
     assert list(model.feature_names_in_) == ["age", "dose", "days"]
     assert spinney.certify(named, table) == spinney.certify(named, frame)
+
+
+def test_accelerate_takes_the_columns_of_the_model(engine, named, frame, monkeypatch):
+    table = dd.from_pandas(frame.assign(key="k"), npartitions=3)
+    model = spinney.accelerate(
+        named.forest_, table, max_disagreement=0.02, method="sequential", random_state=0
+    )
+    assert list(model.feature_names_in_) == ["age", "dose", "days"]
+    assert spinney.certify(model, table).n_rows == len(frame)
+    # What does not fit is told before rows are drawn.
+    monkeypatch.setattr(engine, "sample", None)
+    for wrong in (table.assign(dose="much"), table.drop(columns="dose")):
+        with pytest.raises(spinney.InvalidArgumentError, match="'dose'"):
+            spinney.accelerate(named.forest_, wrong)
+    with pytest.raises(spinney.InvalidArgumentError, match="fitted on 3"):
+        spinney.accelerate(named.forest_, da.ones((100, 5)))
+
+
+def test_a_forest_has_nothing_to_be_compared_with(engine, trained, rows):
+    with pytest.raises(spinney.InvalidArgumentError, match="nothing to compare"):
+        engine.count_disagreements(trained, da.from_array(rows))
 
 
 def test_accelerate_draws_as_many_rows_as_it_says(trained, rows, monkeypatch):

@@ -129,5 +129,7 @@ def test_bad_columns_are_refused_when_the_job_is_built(named, fast):
         predict(named, ray.data.from_pandas(frame.assign(dose="much")))
     with pytest.raises(error, match="pass a prefix"):
         predict(named, ray.data.from_pandas(frame.assign(label=1)))
+    with pytest.raises(error, match=r"shape \(5,\), but the model was fitted on 6"):
+        predict(fast, ray.data.from_numpy(np.ones((3, 5))))
     with pytest.raises(error, match="from_pandas"):
         predict(fast, np.ones((3, 6)))

@@ -184,8 +184,8 @@ def test_calibration_on_the_workers(engine, named, table, frame):
     assert not drawn.duplicated().any()
     everything = engine.sample(features, 10_000, random_state=0)
     assert sorted(everything["age"]) == sorted(frame["age"])
-    fast = spinney.accelerate(
-        named.forest_, features, max_disagreement=0.02, method="sequential"
+    fast = spinney.accelerate(  # a table may have other columns, too
+        named.forest_, table, max_disagreement=0.02, method="sequential"
     )
     assert list(fast.feature_names_in_) == ["age", "dose", "days"]
     expected = spinney.certify(named, frame[["age", "dose", "days"]])
@@ -217,6 +217,8 @@ def test_bad_columns_are_refused_when_the_job_is_built(engine, spark, named, tab
         engine.predict(named, texts)
     with pytest.raises(error, match="Column 'dose'"):
         spinney.certify(named, texts)
+    with pytest.raises(error, match="Column 'dose'"):
+        spinney.accelerate(named.forest_, texts)
     with pytest.raises(error, match="pass a prefix"):
         engine.predict(named, table.withColumn("label", F.lit(1)))
     scored = engine.predict(

@@ -254,7 +254,7 @@ def accelerate(
         return all_trees(_trained(model, decision_threshold, whole_model), n_jobs)
     show = progress_for(verbose, "accelerating")
     trained = _trained(model, decision_threshold)
-    X = _in_memory(X, least_bound(max_disagreement), confidence, rng)
+    X = _in_memory(trained, X, least_bound(max_disagreement), confidence, rng)
     whole = AllTreesClassifier(trained, n_jobs=n_jobs).fit_forest(X)
     if whole.forest_.model_predicts != "answer":
         # A bound on disagreement is one on labels, whatever the model's own `predict`
@@ -329,12 +329,23 @@ def _trained(
 
 
 def _in_memory(
-    X: Any, bound: float, confidence: float | None, rng: np.random.RandomState
+    trained: Any,
+    X: Any,
+    bound: float,
+    confidence: float | None,
+    rng: np.random.RandomState,
 ) -> Any:
-    """Return rows as they are, or a random sample of those that an engine holds."""
+    """Return rows as they are, or a random sample of those that an engine holds.
+
+    The sample has the columns of the model; a data frame may have others.
+    """
     engine = engine_of(X)
     if engine is None:
         return X
+    whole = AllTreesClassifier(trained).fit()
+    if whole.forest_ is not None:
+        # What does not fit is told now, and not when rows have been drawn from all.
+        X = engine.rows_for(whole, X)
     n_rows = TIMES_TO_PROMISE * rows_to_promise(bound, confidence)
     return engine.sample(X, max(ROWS_TO_DRAW, n_rows), random_state=rng)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-# By the library of the rows. Each module has ``sample(X, n_rows, random_state=...)``
-# and ``count_disagreements(classifier, X)``.
+# By the library of the rows. Each module has ``rows_for(model, X)``,
+# ``sample(X, n_rows, random_state=...)`` and ``count_disagreements(classifier, X)``.
 ENGINES = {
     "dask": "spinney.integrations.dask",
     "dask_expr": "spinney.integrations.dask",

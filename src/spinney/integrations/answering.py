@@ -36,6 +36,12 @@ def check_can(model: Any, method: str) -> None:
     """
     if isinstance(model, Forest) and method == "predict_counted":
         return  # all of its trees
+    if isinstance(model, Forest) and method == "predict_model":
+        msg = (
+            "A Forest evaluates all trees, so there is nothing to compare it with. "
+            "Pass a fitted classifier, such as the result of spinney.accelerate."
+        )
+        raise InvalidArgumentError(msg)
     if isinstance(model, Forest) and method == "predict" and model.n_outputs > 1:
         missing = model.classes_ is None
     elif method == "predict_proba":

@@ -125,15 +125,46 @@ def sample(X: Any, n_rows: int, *, random_state: Any = None) -> Any:
     delayed = import_dask().delayed
     n_rows = check_sample_size(n_rows)
     seed = seed_from(random_state)
-    if not is_frame(X):
+    columns = None
+    if is_frame(X):
+        columns = [str(name) for name in X.columns]
+    else:
         X = _checked(X)
     drawn = [
-        delayed(draw_from_part)(part, number, seed, n_rows)
+        delayed(_draw_from_part)(part, number, seed, n_rows, columns)
         for number, part in enumerate(np.ravel(X.to_delayed()))
     ]
     merged = merged_in_steps(drawn, lambda some: delayed(merge_draws)(some, n_rows))
     _, rows = merged.compute()
     return rows
+
+
+def rows_for(model: Any, X: Any) -> Any:
+    """Return rows with the columns that a model takes, before any are computed.
+
+    `spinney.accelerate` does this if given dask rows.
+
+    Parameters
+    ----------
+    model : Forest or classifier
+        The model that the rows are for.
+    X : dask array or dask data frame
+        Rows.
+
+    Returns
+    -------
+    rows : dask array or dask data frame
+        The same rows; of a data frame only the columns of the model.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the rows do not fit the model.
+    """
+    if is_frame(X):
+        return _checked_frame(model, X)[0]
+    _check_width(model, _checked(X))
+    return X
 
 
 def count_disagreements(classifier: Any, X: Any) -> NDArray[np.int64]:
@@ -278,6 +309,20 @@ def _of_partition(
     *rest: Any,
 ) -> Any:
     """Predict one partition of a data frame, whose columns may differ from the meta."""
+    return make(portable, _in_order(part, columns), *rest)
+
+
+def _draw_from_part(
+    part: Any, number: int, seed: int, n_rows: int, columns: list[str] | None
+) -> Any:
+    """Draw from one partition; of a data frame, one with the columns of its meta."""
+    if columns is not None:
+        part = _in_order(part, columns)
+    return draw_from_part(part, number, seed, n_rows)
+
+
+def _in_order(part: Any, columns: list[str]) -> Any:
+    """Return a partition with its columns in this order, or raise if it lacks one."""
     missing = [name for name in columns if name not in set(map(str, part.columns))]
     if missing:
         msg = (
@@ -290,7 +335,7 @@ def _of_partition(
     if list(map(str, part.columns)) != columns:
         called = {str(name): name for name in part.columns}
         part = part[[called[name] for name in columns]]
-    return make(portable, part, *rest)
+    return part
 
 
 def _series_of(

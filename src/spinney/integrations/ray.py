@@ -105,9 +105,10 @@ def predict(
     outputs, prefix
         As for `Predictor`.
     concurrency : int or tuple, default=2
-        Number of actors, as `map_batches` takes it.
+        Number of actors, or the least and the largest number of them.
     **options : object
-        Further arguments of `map_batches`: ``batch_size``, ``num_cpus``, and so on.
+        Further arguments of `map_batches`: ``batch_size``, ``num_cpus``, and so on;
+        with ``compute``, `concurrency` is not used.
 
     Returns
     -------
@@ -122,15 +123,19 @@ def predict(
     ImportError
         If Ray is not installed.
     """
-    import_ray()
+    ray = import_ray()
     portable = tables.portable_for(model)
     names = tables.chosen_outputs(portable.model, outputs)
     _check_dataset(portable.model, dataset, [prefix + name for name in names])
+    # Ray's own `concurrency` is deprecated.
+    if "compute" not in options:
+        sizes = concurrency if isinstance(concurrency, tuple) else (concurrency,) * 2
+        least, most = sizes
+        options["compute"] = ray.data.ActorPoolStrategy(min_size=least, max_size=most)
     return dataset.map_batches(
         Predictor,
         fn_constructor_args=(portable,),
         fn_constructor_kwargs={"outputs": names, "prefix": prefix},
-        concurrency=concurrency,
         **options,
     )
 
@@ -165,6 +170,7 @@ def _check_dataset(model: Any, dataset: Any, new: list[str]) -> None:
     given = list(schema.names)
     _refuse_taken(given, new)
     if given == [ARRAY_COLUMN]:
+        _check_width(model, schema.types[0])
         return
     names = answering.columns_to_read(model, given)
     kinds = {name: str(kind) for name, kind in zip(given, schema.types, strict=True)}
@@ -175,6 +181,18 @@ def _check_dataset(model: Any, dataset: Any, new: list[str]) -> None:
         if not kinds[name].startswith(numbers)
     }
     answering.refuse_texts(model, names, others)
+
+
+def _check_width(model: Any, kind: Any) -> None:
+    """Raise if arrays in a column have the wrong shape for a model, if it is known."""
+    shape = getattr(kind, "shape", None)
+    n_features = answering.width(model)
+    if isinstance(shape, tuple) and shape != (n_features,):
+        msg = (
+            f"The rows of the dataset have the shape {shape}, but the model was fitted "
+            f"on {n_features} columns. Pass the same columns, in the same order."
+        )
+        raise InvalidArgumentError(msg)
 
 
 def _refuse_taken(batch: Any, new: list[str]) -> None:

@@ -148,6 +148,33 @@ def sample(df: Any, n_rows: int, *, random_state: Any = None) -> Any:
     return numbered.orderBy(key).limit(n_rows).drop(key).toPandas()
 
 
+def rows_for(model: Any, df: Any) -> Any:
+    """Return rows with the columns that a model takes, before any job runs.
+
+    `spinney.accelerate` does this if given Spark rows.
+
+    Parameters
+    ----------
+    model : Forest or classifier
+        The model that the rows are for.
+    df : pyspark.sql.DataFrame
+        Rows.
+
+    Returns
+    -------
+    rows : pyspark.sql.DataFrame
+        The same rows with only the columns of the model.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the rows do not fit the model.
+    """
+    import_spark()
+    _check_frame(df)
+    return df.select(*_feature_columns(model, df))
+
+
 def count_disagreements(classifier: Any, df: Any) -> NDArray[np.int64]:
     """Count on the workers how often a classifier differs from its model.
 
