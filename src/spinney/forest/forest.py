@@ -477,6 +477,10 @@ class Forest:
         if self.n_probabilities == 1:
             return raw
         parts = self.link, self.link_scale, self.exponential == "c"
+        if self.curve is None and self.link == "softmax" and len(raw) == 1:
+            shares = self.engine.softmax_of_row(raw)
+            if shares is not None:
+                return shares
         if self.curve is not None:
             before = raw
             if self.curve.of == "probability":

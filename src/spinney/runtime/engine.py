@@ -36,6 +36,7 @@ from spinney.runtime.batch_kernels import (
     find_leaf_values,
 )
 from spinney.runtime.choice import (
+    COMPILE_SECONDS,
     Kernels,
     are_ready,
     either,
@@ -65,10 +66,15 @@ from spinney.runtime.row_predictors import (
     RowPredictor,
 )
 from spinney.runtime.sharing import in_slices, in_threads, threads_for
+from spinney.runtime.softmax_kernel import softmax_row
 from spinney.runtime.widening import Widened, widened
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
+
+# The softmax of one row; and the kernels for one row: it is compiled with any of them.
+SOFTMAX = Kernels("softmax of a row", "float32", "float32")
+FOR_ONE_ROW = "few rows", "scores of single rows", "probabilities of single rows"
 
 # Converted rows, as `Engine.rows` returns them.
 Rows = NDArray[np.floating] | BlockedRows
@@ -546,6 +552,36 @@ class Engine:
         return RowPredictor(
             forest, class_of_row, kernels, prepare, lambda X: forest.predict(X)[0]
         )
+
+    def softmax_of_row(self, raw: NDArray[np.floating]) -> NDArray[np.floating] | None:
+        """Return the softmax of the float32 scores of one row, by a kernel.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (1, n_outputs)
+            Raw scores.
+
+        Returns
+        -------
+        shares : ndarray of shape (1, n_outputs) or None
+            Bit by bit as from `spinney.forest.links.softmax`, which is to be called if
+            this is None: the kernel is not there, not for such scores, or not sure.
+        """
+        if raw.dtype != np.float32:
+            return None
+        shares = np.empty(raw.shape, dtype=np.float32)
+        if are_ready(SOFTMAX):
+            return shares if softmax_row(raw, shares) else None
+        serving = any(
+            are_ready(self.kernels(what, self._input_dtype)) for what in FOR_ONE_ROW
+        )
+        is_sure = either(
+            SOFTMAX,
+            COMPILE_SECONDS if serving else 0.0,
+            lambda: softmax_row(raw, shares),
+            lambda: False,
+        )
+        return shares if is_sure else None
 
     def probability_predictor(self) -> ProbabilityPredictor | EncodingPredictor:
         """Return a thin callable that returns the probabilities of one row."""

@@ -106,6 +106,9 @@ def engine_uses() -> dict[str, Callable[[], object]]:
         uses[f"batches of one row, {name}"] = partial(forest.predict, rows[:1])
         uses[f"single rows, {name}"] = partial(_answer_row, forest, rows[0])
         uses[f"scores of single rows, {name}"] = partial(_score_row, forest, rows[0])
+        if sum_type == "float32":
+            several = _of_three_classes(forest)
+            uses["softmax of a row"] = partial(several.predict_proba, rows[:1])
         if sum_type == "float64":
             uses[f"leaves, {row_type} rows"] = partial(forest.leaves, rows)
             uses[f"leaves of large trees, {row_type} rows"] = partial(
