@@ -21,6 +21,7 @@ from sklearn.frozen import FrozenEstimator
 import spinney
 from report.kinds import KINDS, LABELLED_OR_NOT, STOPPING, forest, reported, rows
 from spinney.report import Report, make_report
+from spinney.report.page import page_of
 from spinney.report.page_stopping import _without_thresholds
 from spinney.report.rendering import json_in_html
 from spinney.sequential.classifier import SequentialVotingClassifier
@@ -442,3 +443,25 @@ def test_a_budgeted_forest_tells_why_it_has_no_more_trees():
         grown = spinney.BudgetedForestClassifier(budget=budget, **settings).fit(X, y)
         text = " ".join(make_report(grown, X, y).to_text().split())
         assert words in text
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ({"yes": 0.01, "no": 0.002}, "1 % of “yes”, 0.2 % of “no”"),
+        ({"yes": 0.01, "no": 0.01}, "1 % of the rows of each class"),
+        (
+            {f"class {k}": 0.001 * k for k in range(1, 9)},
+            "0.1 % to 0.8 % of the rows of a class",
+        ),
+    ],
+)
+def test_bounds_of_classes_stand_at_the_top_and_among_the_facts(bounds, words):
+    report = Report(json.loads(reported("soft votes").to_json()))
+    report["promise"]["by_class"] = [
+        {"label": label, "max_disagreement": bound, "n_rows": 9, "n_disagreements": 0}
+        for label, bound in bounds.items()
+    ]
+    page = page_of(report)
+    assert dict(page.facts)["Disagreement allowed"] == words
+    assert any(f"up to {words} allowed" in tile.detail for tile in page.tiles)

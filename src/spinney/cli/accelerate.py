@@ -380,33 +380,32 @@ def _show(fast: Any, console: Console) -> None:
     compared = fast.acceleration_
     console.print(comparison_table(compared))
     console.print(compared.outcome, markup=False)
-    if compared.class_changes:
-        console.print()
-        console.print(class_table(compared))
+    show_classes(compared, console)
 
 
-def class_table(compared: Comparison) -> TextTable:
-    """Return predicted classes before and after as a table for the terminal.
+def show_classes(compared: Comparison, console: Console) -> None:
+    """Print how often each class is predicted before and after, if that changed.
 
     Parameters
     ----------
     compared : Comparison
         The comparison.
+    console : Console
+        Where to print it.
     """
-    table = TextTable(
-        title="Predicted classes on the calibration rows. Lost: rows of the class, "
-        "by the model, that early exit puts into another.",
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
+    if not compared.class_changes:
+        return
+    console.print(
+        "\nPredicted classes on the calibration rows. Lost: rows of a class, by the "
+        "model, for which early exit predicts another."
     )
+    table = TextTable(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for heading in HEADINGS_OF_CLASSES:
         is_name = heading == HEADINGS_OF_CLASSES[0]
         table.add_column(heading, justify="left" if is_name else "right")
     for cells in compared.cells_of_classes():
         table.add_row(*map(escape, cells))
-    return table
+    console.print(table)
 
 
 def comparison_table(compared: Comparison) -> TextTable:

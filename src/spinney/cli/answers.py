@@ -1,4 +1,4 @@
-"""Answers written to a file as they come, whole or not at all."""
+"""Predictions written to a file as they come, whole or not at all."""
 
 from __future__ import annotations
 

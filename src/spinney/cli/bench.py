@@ -64,7 +64,7 @@ class Engine:
     name : str
         What it is called in the table.
     predict : callable
-        Answers a batch.
+        Predicts a batch.
     trees : float
         Trees evaluated per row.
     dtype : dtype
@@ -72,7 +72,7 @@ class Engine:
     is_label : bool
         Whether the predictions are labels, not probabilities.
     predict_one : callable or None
-        Answers a row that comes alone; None passes a batch of one row.
+        Predicts a row that comes alone; None passes a batch of one row.
     """
 
     name: str

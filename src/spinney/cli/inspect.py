@@ -14,7 +14,7 @@ from rich.table import Table as TextTable
 
 from spinney.base.wording import percent
 from spinney.calibration.limits import largest_bound
-from spinney.cli.accelerate import class_table, comparison_table
+from spinney.cli.accelerate import comparison_table, show_classes
 from spinney.cli.console import (
     Debug,
     OutputAsJson,
@@ -228,9 +228,7 @@ def _show(facts: dict[str, Any], loaded: Any, console: Console) -> None:
         console.print()
         console.print(comparison_table(loaded.acceleration_))
         console.print(loaded.acceleration_.outcome, markup=False)
-        if loaded.acceleration_.class_changes:
-            console.print()
-            console.print(class_table(loaded.acceleration_))
+        show_classes(loaded.acceleration_, console)
 
 
 def _lines(facts: dict[str, Any], loaded: Any) -> list[tuple[str, str]]:

@@ -157,7 +157,7 @@ def original_of(subject: Subject) -> tuple[Predict, bool]:
     Returns
     -------
     predict : callable
-        From rows to answers.
+        From rows to predictions.
     is_label : bool
         Whether the predictions are labels, not probabilities.
 

@@ -29,7 +29,7 @@ class Thresholds:
     what : {"votes", "score", "lead", "lead in votes"}
         What is compared.
     exit_points : ndarray of shape (n_exit_points,)
-        Numbers of trees after which a row may leave.
+        Numbers of trees after which a row may exit.
     lower, upper : ndarray of shape (n_exit_points,) or None
         A row leaves outside of them; NaN where no number is low or high enough.
     margin : ndarray of shape (n_exit_points,) or None
@@ -55,7 +55,7 @@ def n_sums(classifier: Any) -> int:
 
 
 def exits_early(classifier: Any) -> bool:
-    """Whether rows may leave before the last tree."""
+    """Whether rows may exit before the last tree."""
     return hasattr(classifier, "exit_points_")
 
 

@@ -302,7 +302,7 @@ def _steps_axis(word: str, steps: list[int], n_trees: int) -> Axis:
 
 
 def _known(steps: list[int], values: list[float | None]) -> list[tuple[float, float]]:
-    """Return the exit points at which a row may leave at all."""
+    """Return the exit points at which a row may exit at all."""
     return [(s, v) for s, v in zip(steps, values, strict=True) if v is not None]
 
 

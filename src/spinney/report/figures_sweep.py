@@ -14,7 +14,7 @@ ALLOWED = "allowed"
 # What is bounded, by the kind of promise.
 ALLOWED_WORDS = {
     "disagreement": "Disagreement allowed",
-    "classes": "Disagreement allowed in any class",
+    "classes": "Largest disagreement allowed in a class",
     "accuracy": "Additional errors allowed",
 }
 EXTRA_WORDS = {
@@ -108,7 +108,12 @@ def figure_of_sweep(report: Mapping[str, Any]) -> Figure:
         "from the model's own. The ring is the bound chosen with the slider."
     )
     if is_bounded:
-        caption += " The dotted line is what each bound allows."
+        caption += (
+            " The dotted line is the largest bound of a class; the others change in "
+            "proportion."
+            if sweep["what"] == "classes"
+            else " The dotted line is what each bound allows."
+        )
     return Figure(
         "sweep", f"Disagreement against {word} evaluated", caption, chart, table
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from spinney.base.wording import date, number, percent, whole
 from spinney.report.contents import Page
+from spinney.report.page_promise import class_bounds_in_words, class_bounds_of
 from spinney.report.page_pruned import page_of_budgeted, page_of_pruner
 from spinney.report.page_stepping import page_of_anytime
 from spinney.report.page_stopping import page_of_stopping
@@ -66,7 +67,10 @@ def facts_of(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("budget", "Budget"),
     ):
         value = report.get("settings", {}).get(name)
-        if value is not None:
+        by_class = name == "max_disagreement" and class_bounds_of(report)
+        if by_class:
+            facts.append((words, class_bounds_in_words(by_class)))
+        elif value is not None:
             is_share = name in ("max_disagreement", "max_accuracy_loss", "confidence")
             facts.append((words, percent(value) if is_share else number(value)))
     known = "with" if rows["labelled"] else "without"

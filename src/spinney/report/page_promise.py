@@ -12,6 +12,8 @@ from spinney.report.contents import Section, Table
 # Below this probability, a disagreement above the bound is not put down to chance.
 UNLIKELY = 0.01
 MOST_CLASSES = 20
+# Classes whose bounds are listed within a line.
+MOST_LISTED = 6
 HOW_SURELY = {
     "never": "always",
     "each row": "for every row, over the random order of the trees",
@@ -73,6 +75,36 @@ def section_of_promise(report: Mapping[str, Any]) -> Section:
     return Section(
         "promise", title, said, table=table, warnings=_warnings(report, table)
     )
+
+
+def class_bounds_of(report: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Return class labels and their bounds; empty if classes have none of their own.
+
+    Parameters
+    ----------
+    report : mapping
+        What `collect` has found.
+    """
+    promise = report.get("promise")
+    listed = [] if promise is None else promise["by_class"]
+    return [(str(one["label"]), one["max_disagreement"]) for one in listed]
+
+
+def class_bounds_in_words(bounds: list[tuple[str, float]]) -> str:
+    """Return bounds for classes in a few words: each, or one or two for many.
+
+    Parameters
+    ----------
+    bounds : list of (str, float)
+        Class labels and their bounds.
+    """
+    shares = sorted({bound for _, bound in bounds})
+    if len(shares) == 1:
+        return f"{percent(shares[0])} of the rows of each class"
+    if len(bounds) > MOST_LISTED:
+        low, high = percent(shares[0]), percent(shares[-1])
+        return f"{low} to {high} of the rows of a class"
+    return ", ".join(f"{percent(bound)} of “{label}”" for label, bound in bounds)
 
 
 def _threshold(report: Mapping[str, Any]) -> list[str]:

@@ -17,7 +17,11 @@ from spinney.report.figures_stopping import (
 )
 from spinney.report.figures_sweep import figure_of_sweep, slider_of
 from spinney.report.page_probabilities import section_of_probabilities
-from spinney.report.page_promise import section_of_promise
+from spinney.report.page_promise import (
+    class_bounds_in_words,
+    class_bounds_of,
+    section_of_promise,
+)
 from spinney.report.stopping import DROPPED
 
 TITLES = {
@@ -175,12 +179,12 @@ def _tiles_of_time(clock: Mapping[str, Any], word: str) -> list[Tile]:
 
 def _allowed(report: Mapping[str, Any]) -> str:
     """Return what is allowed, in a few words."""
-    settings, promised = report["settings"], report["promise"]
+    settings, by_class = report["settings"], class_bounds_of(report)
     words = []
-    if settings["max_disagreement"] is not None:
-        by_class = promised is not None and promised["by_class"]
-        of = " of the rows of any class" if by_class else ""
-        words.append(f"up to {percent(settings['max_disagreement'])}{of} allowed")
+    if by_class:
+        words.append(f"up to {class_bounds_in_words(by_class)} allowed")
+    elif settings["max_disagreement"] is not None:
+        words.append(f"up to {percent(settings['max_disagreement'])} allowed")
     if settings["max_accuracy_loss"] is not None:
         loss = percent(settings["max_accuracy_loss"])
         words.append(f"up to {loss} more errors allowed")
