@@ -104,7 +104,7 @@ class Model:
 
 
 def make_app(path):
-    """Return an ASGI application that answers POST /predict from a model file."""
+    """Return an ASGI application that serves POST /predict from a model file."""
     model = Model(path)
 
     async def app(scope, receive, send):

@@ -1,4 +1,4 @@
-"""The benchmark of first answers puts its numbers where they belong."""
+"""The benchmark of first predictions puts its numbers where they belong."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def _differ_alone(
     predict: Callable[[Any], Any],
     X: NDArray[np.float32],
 ) -> int:
-    """Return how many rows are answered differently if they come alone."""
+    """Return how many rows are predicted differently if they come alone."""
     X = X[:N_ROWS_ALONE]
     return int((np.array([predict_one(row) for row in X]) != predict(X)).sum())
 

@@ -1,1 +1,1 @@
-"""How long the first answer of a process takes."""
+"""How long the first prediction of a process takes."""

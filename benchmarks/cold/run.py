@@ -1,6 +1,6 @@
-"""How long the first answer of a process takes, before and after kernels are compiled.
+"""How long the first prediction of a process takes, with and without compiled kernels.
 
-``python -m benchmarks.cold.run`` trains small models, answers in fresh processes with
+``python -m benchmarks.cold.run`` trains small models, predicts in fresh processes with
 an empty, a warm and a read-only folder for compiled kernels, and writes the table into
 ``README.md`` beside this file.
 """
@@ -29,7 +29,7 @@ CASES = (
     "accelerate",
 )
 STATES = ("empty", "warm", "read-only")
-# Answers in less than this are measured several times.
+# Predictions in less than this are measured several times.
 QUICK_SECONDS = 5.0
 REPEATS = 5
 
@@ -67,7 +67,7 @@ def make_models(folder: Path) -> None:
 def run_case(
     case: str, models: Path, cache: Path, engine: str, read_only: bool = False
 ) -> dict[str, Any]:
-    """Answer in a new process; return what it has measured."""
+    """Predict in a new process; return what it has measured."""
     before: list[str] = []
     if read_only and os.geteuid() == 0:
         script = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
@@ -121,7 +121,7 @@ def measure(
 def table_of(results: list[dict[str, Any]]) -> str:
     """Return the results as a table, a line for each case and engine."""
     lines = [
-        "| first answer | engine | "
+        "| first prediction | engine | "
         + " | ".join(f"{state}: CPU s | wall s" for state in STATES)
         + " |",
         "|---|---|" + "---:|" * (2 * len(STATES)),

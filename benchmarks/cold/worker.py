@@ -1,4 +1,4 @@
-"""One first answer, in a process of its own.
+"""One first prediction, in a process of its own.
 
 ``python -m benchmarks.cold.worker CASE FOLDER`` prints a JSON document: seconds of
 processor time and by the clock, for the imports and for what comes after them.
@@ -23,7 +23,7 @@ def _now() -> tuple[float, float]:
 
 
 def answer(case: str, folder: Path, X: Any, model: Any) -> int:
-    """Do what is measured; return the number of rows answered."""
+    """Do what is measured; return the number of rows predicted."""
     import spinney
 
     if case == "import spinney":

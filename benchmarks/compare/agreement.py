@@ -1,4 +1,4 @@
-"""Whether an engine answers as the original does; without that, it is not timed."""
+"""Whether an engine predicts as the original does; without that, it is not timed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_SINGLE_ROWS = 5_000
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often an engine's answers differ from those of the original.
+    """How often an engine's predictions differ from those of the original.
 
     `seconds` is how long the engine took for all of them, on one thread.
     """
@@ -68,7 +68,7 @@ def measure(
     else:
         X = X[:MAX_SINGLE_ROWS]
         labels, probabilities = labels[: len(X)], probabilities[: len(X)]
-        # Copied, because an engine may write every answer into the same buffer.
+        # Copied, because an engine may write every prediction into the same buffer.
         answers = np.concatenate(
             [np.array(predict(engine.batch(row[None]))).reshape(1, -1) for row in X]
         )

@@ -101,7 +101,7 @@ def admit(
     names: Collection[str] | None = None,
     single_rows: bool = False,
 ) -> Beside:
-    """Prepare engines and compare their answers with the model's.
+    """Prepare engines and compare their predictions with the model's.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def admit(
     names : collection of str, optional
         Engines that take part; all other than spinney by default.
     single_rows : bool, default=False
-        Whether engines take part that answer single rows only.
+        Whether engines take part that predict single rows only.
     """
     X = X[:MAX_CHECK_ROWS]
     labels, probabilities = trained.labels(X), trained.probabilities(X)

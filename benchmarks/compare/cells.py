@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-# An engine whose labels differ on more than this share of the rows does not answer
+# An engine whose labels differ on more than this share of the rows does not predict
 # for this model; it stays in the tables, but nothing is compared with it.
 MAX_DIFFERENT = 0.1
 
@@ -41,7 +41,7 @@ def fastest(
     """Return the fastest other engine that evaluates all trees, and its time per row.
 
     Engines that give another label on more than one row in ten do not count. With
-    `agreeing`, only engines count that answer as the model does on every row.
+    `agreeing`, only engines count that predict as the model does on every row.
     """
 
     def counts(name: str, peer: dict[str, Any]) -> bool:
@@ -139,7 +139,7 @@ def spread(shares: list[float], digits: int) -> str:
 
 
 def labels_that_differ(found: dict[str, Any]) -> str:
-    """Return on how many rows an engine answers otherwise than the model."""
+    """Return on how many rows an engine predicts otherwise than the model."""
     text = f"{found['labels_differ']:,} of {found['rows']:,}"
     if found["labels_differ"] == 0:
         text = "none"

@@ -43,7 +43,7 @@ class Engine:
     ----------
     with_threads : callable
         Takes a number of threads and returns the function that is timed: from a batch
-        of rows to answers. Global settings are made here, outside the timed part.
+        of rows to predictions. Global settings are made here, outside the timed part.
     dtype : float32 or float64
         Type of rows that the engine takes without converting them. Rows are brought
         into it beforehand, so no engine pays for a conversion.

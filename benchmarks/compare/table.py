@@ -110,7 +110,7 @@ def compared(
 ) -> tuple[float, str] | None:
     """Return spinney's speed over that of the fastest peer, and the peer's name.
 
-    With `agreeing`, only peers count that answer as the original does on every row.
+    With `agreeing`, only peers count that predict as the original does on every row.
     """
     medians = {
         entry["peer"]: entry["median_us"] / entry["rows"]
@@ -159,7 +159,7 @@ def _details(case: dict[str, Any]) -> str:
     """Time per row of every engine for one model, and who was left out."""
     parts = [
         f"### {_case(case)}",
-        f"Answers compared on {case['check_rows']:,} rows. Microseconds per row, "
+        f"Predictions compared on {case['check_rows']:,} rows. Microseconds per row, "
         "median (smallest).",
     ]
     parts += [

@@ -91,7 +91,7 @@ def _admit(
     probabilities: NDArray,
     without: dict[str, str],
 ) -> tuple[dict[str, Any], Engine | None]:
-    """Prepare one engine and compare its answers with the original's."""
+    """Prepare one engine and compare its predictions with the original's."""
     if name in without:
         return {"status": "skipped", "reason": without[name]}, None
     started = time.perf_counter()

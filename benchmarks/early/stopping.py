@@ -35,7 +35,7 @@ class Fitted:
         How long its `fit` took.
     shares, disagreements, own_disagreements : list of float
         For each fit, over held-out rows: trees evaluated, as a share of all; how often
-        the answer differs from that of the whole ensemble, and from the model's own
+        the prediction differs from that of the whole ensemble, and from the model's own
         `predict`. The last two differ only for hard votes.
     """
 
@@ -120,7 +120,7 @@ def _fitted(
     seeds: Sequence[int],
     judged: Sequence[tuple[NDArray, NDArray, NDArray]],
 ) -> Fitted:
-    """Fit and predict for each seed; `judged` holds rows, whole and own answers."""
+    """Fit and predict for each seed; `judged` holds rows, whole and own predictions."""
     classifiers, seconds, n_evaluated = [], [], []
     differs: list[tuple[float, float]] = []
     for seed, (X, whole, own) in zip(seeds, judged, strict=True):

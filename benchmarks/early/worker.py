@@ -117,7 +117,7 @@ def _tell(one: stopping.Fitted) -> None:
 def _hard_against_own(
     case: Case, forest: Any, trained: models.Trained, rows: Rows
 ) -> float | None:
-    """Return how often the majority of all trees differs from the model's answer."""
+    """Return how often the majority of all trees differs from the model's label."""
     if case.voting != "hard":
         return None
     return float(np.mean(forest.predict(rows.X_test) != trained.labels(rows.X_test)))

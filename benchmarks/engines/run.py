@@ -1,6 +1,6 @@
 """Rows per second on one machine: a plain loop, Dask, Spark, Ray; three models each.
 
-Rows lie in Parquet files, as they do in practice. Each engine reads them and answers
+Rows lie in Parquet files, as they do in practice. Each engine reads and predicts
 with nothing (the reading alone), with LightGBM's own predict, with all trees in
 spinney's runtime, and with early exit. Two workers with one thread each; the plain loop
 has one thread. Models take turns, so that a busy machine is busy for all of them.
@@ -279,7 +279,7 @@ def measure(name, folder, n_rows, n_own_rows, repeats):
             cpu = cpu_seconds() - cpu_start
             times[kind].append((time.perf_counter() - start, cpu))
             if own:
-                assert total == sums["all trees"]  # they answer alike
+                assert total == sums["all trees"]  # they predict alike
     engine.close()
     print(engine.name, times, flush=True)
     for k, unit in enumerate(("seconds", "cpu seconds")):

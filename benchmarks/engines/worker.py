@@ -42,7 +42,7 @@ class Answering:
         self._kind, self._path = kind, path
 
     def __call__(self, batch):
-        """Return a batch with the answers."""
+        """Return a batch with the predictions."""
         X = np.stack([batch[name] for name in COLUMNS], axis=1)
         answers = np.asarray(answer(self._kind, self._path, X), dtype=np.float64)
         return {**batch, "label": answers}

@@ -82,7 +82,7 @@ FITTED: dict[tuple[str, int], Any] = {}
 
 
 def early(case: Case) -> Any:
-    """Return a classifier that leaves early, at most one row in a thousand wrong."""
+    """Return a classifier that exits early, at most one row in a thousand differing."""
     key = case.name, len(case.calibration)
     if key not in FITTED:
         FITTED[key] = spinney.accelerate(

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.export.exporters import Written, typed
 
-# Reads all rows, answers them one at a time, and keeps the quickest of many rounds for
+# Reads all rows, predicts them one at a time, and keeps the quickest of many rounds for
 # every hundred rows: others may be busy on the machine, and none of them makes code
 # faster. A hundred rows take less time than a process is given at a time.
 TIMER = """
@@ -128,7 +128,7 @@ def includes(written: Written) -> list[str]:
 
 
 def build(written: Written, rows: Any, folder: Path, rounds: int = 60) -> None:
-    """Compile the program that answers rows and times them."""
+    """Compile the program that predicts rows and times them."""
     data = typed(rows, written.row_type)
     data.tofile(folder / "rows.bin")
     text = TIMER.format(
@@ -149,7 +149,7 @@ def build(written: Written, rows: Any, folder: Path, rounds: int = 60) -> None:
 
 
 def nanoseconds(folder: Path) -> tuple[float, Any]:
-    """Return the time for a row that comes alone, on this machine, and all answers."""
+    """Return the time for a single row on this machine, and all predictions."""
     done = run([folder / "timer"], folder)
     return float(done.stderr), np.frombuffer(done.stdout, dtype=np.uint8)
 

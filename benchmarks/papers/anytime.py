@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.papers.anytime`` trains the forests, measures, and writes
 ``anytime.md`` and the figures beside it, in about twenty minutes on one core. `--cache`
-keeps what was measured, so that a run can be cut short and gone on with. ``--quick``
+keeps what was measured, so that a run can be interrupted and continued. ``--quick``
 takes half a minute and writes nothing.
 """
 
@@ -507,7 +507,7 @@ def kept(cache: Path | None, name: str, measure: Callable[[], Any]) -> Any:
 
 
 def main() -> None:
-    """Do what the command line asks for."""
+    """Do what the command line says."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.papers.anytime", description=__doc__
     )

@@ -518,7 +518,7 @@ def _histograms(results: dict[str, Any], n_trees: int) -> Any:
 
 
 def main() -> None:
-    """Do what the command line asks for."""
+    """Do what the command line says."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.papers.cascade", description=__doc__
     )

@@ -372,7 +372,7 @@ def draw(results: dict[tuple[str, str], list[dict[str, Curve]]]) -> None:
 
 
 def main() -> None:
-    """Do what the command line asks for."""
+    """Do what the command line says."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.papers.pruning", description=__doc__
     )

@@ -86,7 +86,7 @@ class Votes:
 
 
 def trained_votes(name: str, seed: int, cache: Path, n_jobs: int) -> Votes:
-    """Train the forest of one split and ask it, or take its votes from the cache.
+    """Train the forest of one split and let it vote, or take its votes from the cache.
 
     Parameters
     ----------
@@ -348,7 +348,7 @@ def _histograms(results: dict[str, dict[str, Any]]) -> Any:
 
 
 def main() -> None:
-    """Do what the command line asks for."""
+    """Do what the command line says."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.papers.sequential", description=__doc__
     )

@@ -20,7 +20,7 @@ from spinney.sequential.vote_weights import check_votes
 
 
 def full_vote(n_voters: int, *, votes: ArrayLike | None = None) -> StoppingStrategy:
-    """Return the strategy that always asks everybody.
+    """Return the strategy that always takes all votes.
 
     Parameters
     ----------

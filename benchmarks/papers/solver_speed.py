@@ -135,7 +135,7 @@ def peak_memory() -> float:
 
 
 def main() -> None:
-    """Do what the command line asks for."""
+    """Do what the command line says."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.papers.solver_speed", description=__doc__
     )

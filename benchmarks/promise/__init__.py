@@ -1,1 +1,1 @@
-"""How often answers really differ on new rows, over many splits."""
+"""How often predictions really differ on new rows, over many splits."""

@@ -196,7 +196,7 @@ def fits(
 
 
 def _figures(kind: str, codes: NDArray, full: NDArray, true: NDArray) -> list[float]:
-    """Return what is bounded, on held-out rows; for each class, if that is asked."""
+    """Return what is bounded, on held-out rows: one number, or one for each class."""
     if kind == "accuracy":
         return [float(np.mean(codes != true) - np.mean(full != true))]
     if kind == "threshold":

@@ -1,4 +1,4 @@
-"""The figure: how often answers differ on new rows, over what was allowed."""
+"""The figure: how often predictions differ on new rows, over the bound."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def draw(cases: list[dict[str, Any]], path: Path) -> None:
         verticalalignment="top",
     )
     figure.supxlabel(
-        "share of held-out rows with another answer, divided by the bound", fontsize=9
+        "share of held-out rows predicted differently, divided by the bound", fontsize=9
     )
     write_figure(figure, path)
 

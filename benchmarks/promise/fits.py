@@ -58,9 +58,9 @@ def fit_all(
     Returns
     -------
     fitted : dict of str to callable
-        What answers rows and counts trees, for each of `FITS`.
+        What predicts rows and counts trees, for each of `FITS`.
     full : callable
-        Answers rows with the ensemble that the bound is about.
+        Predicts rows with the ensemble that the bound is about.
     kept : str
         What `accelerate` has chosen; empty for others.
     """

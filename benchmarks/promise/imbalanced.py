@@ -114,7 +114,7 @@ def cpu_microseconds(calls: Sequence[Callable[[], Any]], n_rows: int) -> list[fl
     calls : sequence of callables
         What to measure.
     n_rows : int
-        How many rows each answers.
+        How many rows each predicts.
     """
     best = [float("inf")] * len(calls)
     for _ in range(N_REPEATS):

@@ -1,8 +1,8 @@
-"""Measure how often answers differ on new rows, over many splits.
+"""Measure how often predictions differ on new rows, over many splits.
 
-python -m benchmarks.promise.run takes about an hour of one core once models are
-trained; every case is written when it is done, and a run that was broken off goes on
-where it was. --quick takes less than a minute and writes nothing. See
+``python -m benchmarks.promise.run`` takes about an hour of one core once models are
+trained. Every case is written when it is done, so that an interrupted run continues
+where it stopped. ``--quick`` takes less than a minute and writes nothing. See
 benchmarks/promise/README.md.
 """
 
@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
         if path.exists() and not options.again:
             continue
         if time.monotonic() - started > 60 * options.minutes:
-            print("Time is up; the same command goes on.", flush=True)
+            print("Time is up; the same command continues.", flush=True)
             break
         _write(path, measure(case, options.cache))
     tables.write_pages(load_all(RESULTS))
@@ -157,7 +157,7 @@ def _parser() -> argparse.ArgumentParser:
         "--minutes",
         type=float,
         default=float("inf"),
-        help="begin no case after so many minutes; the next run goes on",
+        help="begin no case after so many minutes; the next run continues",
     )
     add("--approaches", action="append", help="one of the approaches; may be repeated")
     add(

@@ -1,4 +1,4 @@
-"""Closed-loop load: every thread sends its next row when the last one is answered."""
+"""Closed-loop load: every thread sends its next row when the last one is predicted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# A call that takes long tells of the clock rarely enough; short ones need not ask.
+# Short calls do not look at the clock each time.
 CALLS_PER_LOOK = 16
 
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}

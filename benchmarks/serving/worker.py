@@ -134,7 +134,7 @@ def _check(
                 else codes[found] == codes.get(wanted, wanted)
             )
             if not same:
-                msg = f"{name} answers {found}, not {wanted}."
+                msg = f"{name} predicts {found}, not {wanted}."
                 raise AssertionError(msg)
 
 

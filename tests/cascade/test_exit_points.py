@@ -1,4 +1,4 @@
-"""Where rows may leave a cascade."""
+"""Where rows may exit a cascade."""
 
 from __future__ import annotations
 

@@ -364,7 +364,7 @@ def test_tables_of_all_counts_that_kernels_could_not_follow_are_refused():
     for answers, words in (
         ([full[0], full[0]], "all that votes can come to"),
         ([full[0] + 3, full[1]], "answers must be classes"),
-        ([full[0]], "a table of answers for each exit point"),
+        ([full[0]], "a table of predictions for each exit point"),
     ):
         with pytest.raises(ValueError, match=words):
             EarlyExitEngine(forest, ExitRule.by_all_counts(order, [2, 4], answers))

@@ -169,7 +169,7 @@ def microseconds_per_row(
             Timer(one.predictor(), list(rows), n_calls=len(rows)) for one in classifiers
         ]
     else:
-        # Steps before the model cost the most then; they are part of the answer.
+        # Steps before the model cost the most then; they are part of the prediction.
         few = [_safe_indexing(X, [k]) for k in range(min(n_rows, SINGLE_ROWS // 10))]
         singles = [Timer(one.predict, few, n_calls=len(few)) for one in classifiers]
     run_in_turn(batches + singles, 0.0, min_samples=ROUNDS)

@@ -1,4 +1,4 @@
-"""Forests that can be stopped after any single step and still answer."""
+"""Forests that can be stopped after any single step and still predict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers as good as the time allows.
+"""Predictions as good as the time allows.
 
 A kernel that runs cannot be interrupted, so it has to be known beforehand how long the
 next one will take. Rows advance together in rounds, each of which should take a share
@@ -124,7 +124,7 @@ class DeadlineRunner:
             Steps that each row got.
         """
         engine = self.engine
-        # The initial state is the same for all rows, and so is its answer.
+        # The initial state is the same for all rows, and so is its prediction.
         winner = np.full(len(rows), int(engine.initial_sums.argmax()), dtype=np.int64)
         n_steps = np.zeros(len(rows), dtype=np.int64)
         if engine.n_steps == 0:
@@ -185,7 +185,7 @@ class _Run:
     deadline : float
         When to be back, by `time.perf_counter`.
     winner, n_steps : ndarray of shape (n_rows,), dtype=int64
-        Answers and steps; kept up to date for the rows that are run.
+        Predictions and steps; kept up to date for the rows that are run.
     """
 
     def __init__(
@@ -360,7 +360,7 @@ class _Run:
         return self.engine.memory(n_rows, self.rows.dtype, can_bitslice=False)
 
     def _run_rounds(self, start: int, end: int) -> None:
-        """Take all rows further and further, together, and read off their answers."""
+        """Take all rows further and further, together, and predict them."""
         total = self.engine.n_steps
         n_rows = end - start
         size = min(self.engine.block_rows, n_rows)

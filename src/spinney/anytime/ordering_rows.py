@@ -143,7 +143,7 @@ class OrderingRows:
         ]
 
     def _forest_decides(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return what changes because complete rows get the forest's own answer."""
+        """Return what changes because complete rows get the forest's own prediction."""
         extra = np.zeros(len(order) + 1, dtype=np.int64)
         for depths, gain in self._close_calls:
             # A row is complete once each tree has taken as many steps as needed.

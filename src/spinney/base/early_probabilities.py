@@ -1,4 +1,4 @@
-"""Probabilities of classifiers that leave early, exact or learnt."""
+"""Probabilities of classifiers that exit early, exact or learnt."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class EarlyProbabilities(EnsembleClassifier):
     _exit_probabilities: ExitProbabilities | None
 
     def fit_probabilities(self, X: Any) -> Self:
-        """Learn from rows what probabilities rows get that leave early.
+        """Learn from rows which probabilities rows get that exit early.
 
         `fit` and `spinney.accelerate` have done so with the rows given to them. It is
         of use for copies with another bound and for files of older versions, or to
@@ -79,7 +79,7 @@ class EarlyProbabilities(EnsembleClassifier):
         return self._own_probabilities(self._rows(X))
 
     def _learn_probabilities(self, rows: Any) -> None:
-        """Set what rows get that leave early, from converted rows."""
+        """Set what rows get that exit early, from converted rows."""
         n_rows = _num_samples(rows)
         if n_rows > MOST_ROWS:
             spread = np.linspace(0, n_rows - 1, MOST_ROWS).astype(np.intp)
@@ -217,7 +217,7 @@ class EarlyProbabilities(EnsembleClassifier):
         return own
 
     def _known_probabilities(self) -> ExitProbabilities:
-        """Return what rows get that leave early, or say what to do."""
+        """Return what rows get that exit early, or say what to do."""
         if self._exit_probabilities is None:
             msg = (
                 "The probabilities of rows that exit early have not been fitted: this "
@@ -240,7 +240,7 @@ class EarlyProbabilities(EnsembleClassifier):
         if forest.encoder is not None:
             forest = forest.engine.encoding.plain  # rows are encoded once, before
         own = forest.predictor("proba")
-        # Without exit points no row leaves early, and there is nothing to look up.
+        # Without exit points no row exits early, and there is nothing to look up.
         lookup: Callable[..., Any] = lambda *_: None  # noqa: E731
         if len(self._points_and_scale()[0]):
             lookup = self._known_probabilities().of_single_rows()

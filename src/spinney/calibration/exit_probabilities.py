@@ -1,4 +1,4 @@
-"""Probabilities for rows that leave early, learnt from what the full ensemble says.
+"""Probabilities for rows that exit early, learnt from what the full ensemble says.
 
 A row that leaves before the last tree has no probability of its own: the trees that
 would have made it up were not evaluated. What can be said honestly is what the full

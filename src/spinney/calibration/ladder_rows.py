@@ -1,4 +1,4 @@
-"""Answers of one rule after another to the same rows, each row only if it may matter.
+"""Predictions of one rule after another for the same rows, where they may matter.
 
 A rule that drops classes never drops the one in front. So a row in which the class that
 wins in the end is in front at every exit point is predicted rightly by every rule with

@@ -265,7 +265,7 @@ class Limits:
     def balanced(
         self, index: Codes, full: Codes | None, rng: np.random.RandomState
     ) -> Codes:
-        """Return rows to fit to in which all classes weigh what their bounds ask for.
+        """Return rows to fit to in which all classes weigh what their bounds need.
 
         A rule fitted to these uses up the bounds of all classes at about the same
         time. On the rows as they are, a rare class would be lost long before.

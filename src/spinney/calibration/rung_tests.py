@@ -17,7 +17,7 @@ class RungTest(Protocol):
     """A test of one bound, passed by one rule after another until the first fails."""
 
     def passes(self, answers: Codes) -> bool:
-        """Return whether the bound can be promised for a rule with these answers."""
+        """Return whether a bound can be promised for a rule with these predictions."""
         ...
 
 

@@ -453,7 +453,7 @@ array-like, default="qwyc"
             return EarlyExitEngine(self.forest_, rule)
         return last.with_rule(rule)
 
-    # ---------------------------------------------------------------- answering
+    # ---------------------------------------------------------------- predicting
 
     def _has_exact_scores(self) -> bool:
         """Whether scores may be ranked; the reason why not, as an error."""

@@ -1,4 +1,4 @@
-"""Where rows may leave a cascade: after those trees where it pays to let them."""
+"""Exit points of a cascade: those trees after which checking rows pays."""
 
 from __future__ import annotations
 

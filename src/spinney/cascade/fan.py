@@ -64,7 +64,7 @@ def fit_fan(
     early_exit : {"both", "negative", "positive"}, default="both"
         Which decisions may be taken early.
     exit_points : array-like of int, optional
-        Numbers of trees after which rows may leave; by default after every tree.
+        Numbers of trees after which rows may exit; by default after every tree.
 
     Returns
     -------

@@ -53,7 +53,7 @@ def fit_thresholds(
         Keep the lower threshold at or below `table.beta` and the upper one at or
         above.
     exit_points : array-like of int, optional
-        Numbers of trees after which rows may leave; by default after every tree.
+        Numbers of trees after which rows may exit; by default after every tree.
 
     Returns
     -------

@@ -18,7 +18,7 @@ Numbers = NDArray[np.float64]
 
 
 def optimal_at(paths: Paths, price: float) -> tuple[Numbers, Numbers]:
-    """Return the thresholds with the least mean cost at a price of a wrong answer.
+    """Return the thresholds with the least mean cost at a price of a wrong prediction.
 
     Parameters
     ----------

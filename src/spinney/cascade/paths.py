@@ -44,7 +44,7 @@ class Paths:
         Curves: leaving upwards is right with probability
         ``expit(intercept + slope * value)``.
     down, up : bool
-        Which way rows may leave.
+        Which way rows may exit.
     wrong_down, wrong_up : ndarray of shape (n_points, n_paths), dtype=bool
         Whether leaving downwards or upwards disagrees with the full ensemble.
     """

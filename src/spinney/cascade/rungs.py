@@ -41,7 +41,7 @@ LEAST_RISK, LARGEST_RISK = 1e-3, 4.0
 # would be left but exits that cannot be wrong.
 N_CAUTIOUS_RUNGS = 20
 # Boldness is searched between these numbers: the tolerance of thresholds, or the
-# inverse of the price of a wrong answer.
+# inverse of the price of a wrong prediction.
 LEAST_BOLDNESS, MOST_BOLDNESS = 1e-14, 0.5
 N_BISECTIONS = 30
 

@@ -1,4 +1,4 @@
-"""Steps on a state that the caller owns: start, step, answer."""
+"""Steps on a state that the caller owns: start, step, predict."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def narrowest(
     bytes_of : callable
         Tells how many bytes the tables of a program take.
     n_jobs : int or None, default=None
-        Number of threads for the model's own answers.
+        Number of threads for the model's own predictions.
 
     Returns
     -------

@@ -177,7 +177,7 @@ class EarlyExit:
     def _add_exit_points(self) -> None:
         points = self.sums.exit_points
         kind = unsigned_type(max(int(points[-1]), 256))
-        self.tables.add("P_exit", points, kind, "trees after which a row may leave")
+        self.tables.add("P_exit", points, kind, "trees after which a row may exit")
 
     def _add(self, first: NDArray[np.intp]) -> str:
         """Add what leaves add; return the statements, or the value for bins."""

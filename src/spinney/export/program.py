@@ -45,7 +45,7 @@ class Program:
     position : ndarray of shape (n_trees,), dtype=int64
         Where each tree of `forest` is in `ordered`.
     rule : ExitRule or None
-        When a row leaves early; None if all trees are evaluated.
+        When a row exits early; None if all trees are evaluated.
     scoring : Forest or None
         What a rule adds up, in the order of `ordered`.
     decision_threshold, tolerance : float
@@ -151,7 +151,7 @@ def make_program(
     forest : Forest
         The model.
     rule : ExitRule, default=None
-        When a row leaves early.
+        When a row exits early.
     step_order : ndarray of shape (n_steps,), default=None
         Tree of each step, for an anytime classifier.
     is_lazy, promise, max_disagreement, confidence, has_other_bounds

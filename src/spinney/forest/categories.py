@@ -215,7 +215,7 @@ def with_codes_of_numbers(row: Sequence[Any], forest: Forest) -> list[Any]:
     Raises
     ------
     InvalidArgumentError
-        If a value is unknown to a model that has no answer to such.
+        If a value is unknown to a model that cannot predict such.
     """
     assert forest.categories is not None
     values = list(row)

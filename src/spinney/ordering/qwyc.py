@@ -57,7 +57,7 @@ def qwyc(
         Keep the lower threshold at or below `table.beta` and the upper one at or
         above.
     exit_points : array-like of int, optional
-        Numbers of trees after which rows may leave; by default after every tree.
+        Numbers of trees after which rows may exit; by default after every tree.
         Between them, trees are chosen as if they could decide, but none does.
     on_step : callable, optional
         Called after each step with the number of trees placed and of rows undecided.

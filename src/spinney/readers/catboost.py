@@ -72,7 +72,7 @@ def read_catboost(model: Any) -> Forest:
     Returns
     -------
     forest : Forest
-        Answers as the model does. The class ``CatBoost`` returns raw scores from
+        Predicts as the model does. The class ``CatBoost`` returns raw scores from
         ``predict``, whatever the loss; its forest predicts as a classifier or
         regressor of that loss would, and gives the raw scores from
         `Forest.predict_model`.

@@ -126,7 +126,7 @@ def read_lightgbm_text(text: str) -> Forest:
     Returns
     -------
     forest : Forest
-        Answers as a Booster loaded from the same text; see `read_lightgbm`.
+        Predicts as a Booster loaded from the same text; see `read_lightgbm`.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 What they do with their trees is not what a `Forest` does, apart from two cases that
 are a matter of one threshold on one sum: AdaBoost with two classes, and whether a row
-is an outlier. These two can leave early, too.
+is an outlier. These two can exit early, too.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _settings(model: Any) -> dict[str, Any]:
 
 
 def read_adaboost(model: Any) -> Forest:
-    """Read AdaBoost with two classes as a forest, which can leave early."""
+    """Read AdaBoost with two classes as a forest, which can exit early."""
     vote = _read_weighted_vote(model) if hasattr(model, "classes_") else None
     if vote is None or len(vote.classes_) != 2:
         what = "a weighted median of its members" if vote is None else "several classes"

@@ -127,7 +127,7 @@ def read_xgboost(model: Any) -> Forest:
     Returns
     -------
     forest : Forest
-        Answers like ``model.predict``; its `decision_function` like
+        Predicts like ``model.predict``; its `decision_function` like
         ``model.predict(..., output_margin=True)``. A Booster of a two-class or
         softmax objective is read as a classifier whose `predict` returns labels; what
         ``Booster.predict`` returns is then `Forest.predict_model`.
@@ -248,7 +248,7 @@ def read_xgboost_document(document: dict[str, Any]) -> Forest:
     Returns
     -------
     forest : Forest
-        Answers like an estimator after ``load_model`` of the same file: if the model
+        Predicts like an estimator after ``load_model`` of the same file: if the model
         was trained with early stopping, with the trees up to the best iteration. A
         Booster would use all trees of the file; if none but a Booster can have written
         it, a warning says so. The class labels are 0, 1, 2 and so

@@ -169,7 +169,7 @@ def are_ready(kernels: Kernels) -> bool:
 
 
 def may_go_on() -> bool:
-    """Whether kernels that have answered in this process are to go on."""
+    """Whether kernels that have run in this process are to be used again."""
     return not _broken and _insisted.get() != "plain" and config.engine != "plain"
 
 
@@ -179,7 +179,7 @@ def either(
     compiled: Callable[[], Answer],
     plain: Callable[[], Answer],
 ) -> Answer:
-    """Answer by kernels or by the plain engine, whichever is to serve.
+    """Evaluate by kernels or by the plain engine, whichever is to serve.
 
     Parameters
     ----------

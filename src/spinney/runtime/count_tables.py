@@ -1,4 +1,4 @@
-"""Answers for every way in which votes can be shared out among several classes.
+"""Predictions for every way in which votes can be shared out among several classes.
 
 After m votes among C classes there are (m + C - 1 over C - 1) different counts. They
 are numbered by the votes for the first class, for the first two, and so on: with these

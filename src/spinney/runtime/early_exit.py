@@ -305,7 +305,7 @@ class EarlyExitEngine:
         n_evaluated: NDArray[np.int32],
         sums: NDArray[np.float64],
     ) -> None:
-        """Answer the rows of one thread, by the plain engine."""
+        """Predict the rows of one thread, by the plain engine."""
         rule = self.rule
         trees, table = self._scoring.engine.plain_trees(rows.dtype.type)
 
@@ -335,7 +335,7 @@ class EarlyExitEngine:
         n_evaluated: NDArray[np.int32],
         sums: NDArray[np.float64],
     ) -> None:
-        """Answer the rows of one thread, by kernels."""
+        """Predict the rows of one thread, by kernels."""
         dtype = rows.dtype.type
         whole = self._scoring.engine
         by_row, wide = whole.row_arguments(dtype), None
@@ -369,7 +369,7 @@ class EarlyExitEngine:
         if wide is None:
             self._settle(rows, by_row, k, totals, left, classes, n_evaluated, sums)
             return
-        # Only the rows that are left are widened, and answered apart from the others.
+        # Only the rows that are left are widened, and predicted apart from the others.
         some = np.arange(n_left)
         found, counts = classes[left], n_evaluated[left]
         of_some = sums[left] if len(sums) else sums
@@ -390,7 +390,7 @@ class EarlyExitEngine:
         n_evaluated: NDArray[np.int32],
         sums: NDArray[np.float64],
     ) -> None:
-        """Answer a few rows, which have not come to exit point `k` yet, one by one."""
+        """Predict a few rows, which have not come to exit point `k` yet, one by one."""
         arguments = (
             rows,
             *by_row,

@@ -102,7 +102,7 @@ class Engine:
         self._masks: dict[type, MaskArguments] = {}
         self._plain: dict[type, tuple[PlainTrees, NDArray[np.floating]]] = {}
         self._kernels: dict[tuple[str, np.dtype], Kernels] = {}
-        # For rows of each type, once a kernel has answered some: its arguments.
+        # For rows of each type, once a kernel has predicted some: its arguments.
         self._quick: dict[np.dtype, tuple[Any, ...]] = {}
         self._quick_masks: dict[np.dtype, tuple[Any, ...]] = {}
         self._n_levels = int(forest.depths.sum())

@@ -61,11 +61,11 @@ def _problem_of_count_tables(rule: ExitRule, n_sums: int) -> str | None:
     if not 1 < n_sums <= MOST_CLASSES:
         return f"a rule by all votes is for up to {MOST_CLASSES} classes"
     if table.ndim != 2 or len(table) != len(points):
-        return "there must be a table of answers for each exit point"
+        return "there must be a table of predictions for each exit point"
     width = PER_WORD * table.shape[1]
     for k, point in enumerate(points.tolist()):
         if n_ranks(point, n_sums) > width:
-            return "there must be an answer for all that votes can come to"
+            return "there must be a prediction for all that votes can come to"
         if unpacked(table[k], np.arange(width)).max() >= n_sums:
             return "answers must be classes"
     return None

@@ -53,7 +53,7 @@ def check_exit_points(
     Parameters
     ----------
     exit_points : array-like of int or None
-        Numbers of trees after which a row may leave. None stands for all of them:
+        Numbers of trees after which a row may exit. None stands for all of them:
         after 1, 2, ..., `n_trees` - 1 trees. After the last one all rows leave anyway.
     n_trees : int
         Number of trees.

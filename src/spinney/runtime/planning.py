@@ -1,4 +1,4 @@
-"""Choose the exit points: after which trees rows may leave.
+"""Choose the exit points: after which trees rows may exit.
 
 An exit point costs time: a stage has to be begun, its rows are read again, and the
 trees of a short stage share few splits. So those exit points are chosen that make the

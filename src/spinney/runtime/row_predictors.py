@@ -84,7 +84,7 @@ class RowPredictor(_OneRow):
     prepare : callable
         Returns the arguments of the kernel, and what rows are put through before.
     answer : callable
-        Answers a table of one row, for all rows that the kernel does not take.
+        Predicts a table of one row, for all rows that the kernel does not take.
     """
 
     def __init__(
@@ -134,14 +134,14 @@ class RowPredictor(_OneRow):
 
 
 class EncodingPredictor:
-    """Answers one row at a time for a forest that takes encoded rows.
+    """Predicts one row at a time for a forest that takes encoded rows.
 
     Parameters
     ----------
     encode : callable
         Makes a row of numbers of a row with category values.
     predict : callable
-        Answers a row of numbers.
+        Predicts a row of numbers.
     """
 
     def __init__(
@@ -275,7 +275,7 @@ class NumberPredictor(_ScorePredictor):
 
 
 class EarlyProbabilityPredictor(_OneRow):
-    """Returns the probabilities of one row at a time, leaving early.
+    """Returns the probabilities of one row at a time, with early exit.
 
     Parameters
     ----------

@@ -160,7 +160,7 @@ def _of_three_classes(forest: Forest) -> Forest:
 
 
 def _answer_row(thing: Forest | EarlyExitEngine, row: NDArray[np.floating]) -> object:
-    """Answer one row; making the predictor is part of it, for it lays out the trees."""
+    """Predict one row, with a new predictor, which lays out the trees."""
     return thing.predictor()(row)
 
 

@@ -263,7 +263,7 @@ class ClassPoll:
         if self.decided:
             msg = (
                 f"This poll was decided (class {self.decision}) after {self.n_cast} of "
-                f"{self._n_voters} votes, and takes no more. Stop asking once cast() "
+                f"{self._n_voters} votes, and takes no more. Stop polling once cast() "
                 "returns True, and start the next vote with strategy.poll()."
             )
             raise PollDecidedError(msg)
@@ -410,10 +410,10 @@ def _taken(text: str, step: int, n_voters: int, n_classes: int) -> NDArray[np.in
     size = n_ranks(step, n_classes) if 0 <= step < n_voters else 0
     words = np.frombuffer(bytes.fromhex(text), dtype="<i4").astype(np.int32)
     if size == 0 or len(words) != max(1, -(-size // 8)):
-        msg = f"its answers after {step} votes do not fit {n_voters} voters"
+        msg = f"its decisions after {step} votes do not fit {n_voters} voters"
         raise FormatError(msg)
     answers = unpacked(words, np.arange(size)).astype(np.int8)
     if answers.max() >= n_classes:
-        msg = "its answers must be classes"
+        msg = "its decisions must be classes"
         raise FormatError(msg)
     return answers

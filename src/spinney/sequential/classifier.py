@@ -404,7 +404,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
     ) -> list[Callable[[], FittedRule]]:
         """Return what makes the candidates, the most conservative first.
 
-        All have the same exit points: a row that leaves with one leaves with more
+        All have the same exit points: a row that exits with one exits with more
         aggressive ones not later, and nearly always with the same prediction, so that
         along the ladder few rows are lost that the most aggressive predicts rightly.
         """
@@ -529,7 +529,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         ensemble = voters if isinstance(voters, CalledVoters) else voters.forest
         return EarlyExitEngine(ensemble, rule)
 
-    # ---------------------------------------------------------------- answering
+    # ---------------------------------------------------------------- predicting
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_engine")

@@ -75,7 +75,7 @@ class CompactStrategy:
         return float(self.extra_stop[first + found[0]]) if len(found) else 0.0
 
     def without_chance(self) -> CompactStrategy:
-        """Return the rule that goes on wherever this one draws lots."""
+        """Return the rule that continues wherever this one draws at random."""
         sure = self.extra_stop == 1.0
         return listed_strategy(
             self.lower,

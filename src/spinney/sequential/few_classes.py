@@ -94,7 +94,7 @@ class PriceLadder:
     """The best rules for one price of a wrong decision after another.
 
     The lower the price, the more states there are in which a rule stops. So rules of
-    ever lower prices leave ever earlier, with the same answers.
+    ever lower prices exit ever earlier, with the same predictions.
 
     Parameters
     ----------

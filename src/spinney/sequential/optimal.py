@@ -146,7 +146,7 @@ def optimal_strategy(
 
     Examples
     --------
-    Of 101 annotators twelve are asked on average if one decision in twenty may differ,
+    Of 101 annotators twelve vote on average if one decision in twenty may differ,
     and if all splits of the votes are equally likely:
 
     >>> import spinney

@@ -14,7 +14,7 @@ from spinney.sequential.compact import CompactStrategy
 class Poll:
     """A majority vote that says when enough votes have been cast.
 
-    Usually made by `spinney.StoppingStrategy.poll`. Ask the voters in random order and
+    Usually made by `spinney.StoppingStrategy.poll`. Poll the voters in random order and
     `cast` each vote until the poll is decided.
 
     Parameters
@@ -83,7 +83,7 @@ class Poll:
             result = "positive" if self.decision else "negative"
             msg = (
                 f"This poll was decided ({result}) after {self.n_cast} of "
-                f"{self._rule.n_voters} votes, and takes no more. Stop asking once "
+                f"{self._rule.n_voters} votes, and takes no more. Stop polling once "
                 "cast() returns True, and start the next vote with strategy.poll()."
             )
             raise PollDecidedError(msg)

@@ -76,7 +76,7 @@ def lead_solver(
         `spinney.optimal_strategy` has an exact theory, and for few classes or voters
         `spinney.sequential.few_classes`.
     exit_points : array-like of int, optional
-        Numbers of votes after which a row may leave, increasing, below the number of
+        Numbers of votes after which a row may exit, increasing, below the number of
         voters; None for all.
     min_votes : int, default=1
         Votes to be cast in any case; exit points before that are left out.

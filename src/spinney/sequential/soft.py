@@ -72,7 +72,7 @@ def soft_strategy(
         a row stops only if the trees left cannot change its result, which
         `score_range` tells; without it, never.
     exit_points : array-like of shape (n_exit_points,)
-        Numbers of trees after which a row may leave, increasing, from 1 to
+        Numbers of trees after which a row may exit, increasing, from 1 to
         ``n_trees - 1``. May be empty.
     beta : float, default=0.0
         What the sum of all scores has to exceed. A tie is negative.
@@ -318,7 +318,7 @@ def certain_thresholds(
     n_trees : int
         Number of trees.
     exit_points : ndarray of shape (n_exit_points,)
-        Numbers of trees after which a row may leave.
+        Numbers of trees after which a row may exit.
     beta : float
         What the sum of all scores has to exceed.
     score_range : tuple of two array-likes of shape (n_trees,), or None

@@ -1,4 +1,4 @@
-"""Executes a step order: takes rows to any state of a forest and reads off answers."""
+"""Executes a step order: takes rows to any state of a forest, and predicts there."""
 
 from __future__ import annotations
 
