@@ -267,7 +267,7 @@ def _single_rows(cases: list[dict[str, Any]]) -> str:
             number(per_row(case, WHOLE, 1) / ours),
         ]
         lines.append((_case(case), cells))
-    return table("µs for a row that comes alone", heads, lines)
+    return table("µs for a single row", heads, lines)
 
 
 def _bounds(result: dict[str, Any]) -> str:

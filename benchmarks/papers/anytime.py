@@ -27,7 +27,8 @@ from benchmarks.papers.drawing import save_figure, start_drawing
 from spinney import Forest, read_model
 from spinney.anytime import AnytimeForestClassifier, classifier, deadline
 from spinney.anytime.ordering_rows import OrderingRows
-from spinney.anytime.orders import ORDERS, make_order
+from spinney.anytime.orders import make_order
+from spinney.ordering.step_orders import ORDERS
 from spinney.runtime.steps.engine import StepEngine
 
 # Data sets as the paper calls them.

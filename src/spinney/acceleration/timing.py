@@ -1,6 +1,6 @@
 """Time several things in turn, so that what disturbs one disturbs them all.
 
-What is timed are compiled kernels, if there are any to be had: they are what
+What is timed are compiled kernels, if they can be had: they are what
 is used in the long run.
 """
 
@@ -28,7 +28,7 @@ MOST_CALLS = 2_000
 # Calls longer than this do not notice that another one had the caches before.
 LONG_CALL_SECONDS = 0.05
 
-# How `microseconds_per_row` measures: rows of a batch, rows that come alone, samples.
+# How `microseconds_per_row` measures: rows of a batch, single rows, samples.
 BATCH = 10_000
 SINGLE_ROWS = 200
 ROUNDS = 5
@@ -157,7 +157,7 @@ def microseconds_per_row(
     Returns
     -------
     times : list of (float, float)
-        For each classifier: per row of a large batch, and for a row that comes alone.
+        For each classifier: per row of a large batch, and for a single row.
     """
     n_rows = _num_samples(X)
     # Repeated if there are fewer: a batch of a few thousand is mostly overhead.

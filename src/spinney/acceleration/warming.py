@@ -226,7 +226,7 @@ def _uses() -> dict[str, Callable[[], object]]:
 
     def use(make: Callable[[Any], Any], model: Any, rows: Any, labels: Any) -> None:
         with warnings.catch_warnings():
-            # So few rows promise little, and nobody will use this.
+            # So few rows promise little, and this is never used.
             warnings.simplefilter("ignore", SpinneyWarning)
             classifier = make(read_model(model)).fit(rows, labels)
         classifier.predict(rows)

@@ -373,7 +373,7 @@ class _Run:
                 remaining -= self.start_seconds(n_rows)
             goal = total
             if AMPLE * self.step_seconds(total - done, n_rows) > remaining:
-                # Not much further than they are, lest some rows be left far behind.
+                # Not much further than they are, so that no row is left far behind.
                 n_fitting = self.steps_within(ROUND_SHARE * remaining, n_rows)
                 n_far = max(2 * done, self.engine.forest.n_trees, 8)
                 goal = min(total, done + min(n_fitting, n_far))

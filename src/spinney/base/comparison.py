@@ -41,7 +41,7 @@ class Candidate:
     microseconds_batch : float
         Time per row in a batch; NaN if it was not measured.
     microseconds_single : float
-        Time for a row that comes alone; NaN if it was not measured.
+        Time for a single row; NaN if it was not measured.
     kept_promise : bool
         Whether it disagreed no more often than was allowed.
     chosen : bool

@@ -62,7 +62,7 @@ class Paths:
     def risks(self, k: int) -> tuple[Numbers, Numbers]:
         """Return how likely leaving downwards and upwards at a point is wrong.
 
-        A curve that does not rise tells nothing, and nobody leaves there.
+        A curve that does not rise says nothing, and no row exits there.
         """
         if not self.slope[k] > 0.0:
             certain = np.ones(self.values.shape[1])

@@ -45,7 +45,7 @@ def plot_thresholds(rule: ExitRule, ax: Axes | None) -> Axes:
     )
     for label, values, colour in lines:
         assert values is not None
-        # An infinite threshold decides nobody and is left out.
+        # An infinite threshold decides no row and is left out.
         shown = np.isfinite(values)
         ax.plot(
             steps[shown],

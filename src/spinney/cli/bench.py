@@ -72,7 +72,7 @@ class Engine:
     is_label : bool
         Whether the predictions are labels, not probabilities.
     predict_one : callable or None
-        Predicts a row that comes alone; None passes a batch of one row.
+        Predicts a single row; None passes a batch of one row.
     """
 
     name: str
@@ -152,7 +152,7 @@ def bench(
 
 
 def _some_rows(table: Table) -> NDArray[np.floating]:
-    """Return the first rows of a table, as many as are of use."""
+    """Return the first rows of a table, as many as are needed."""
     parts: list[NDArray[np.floating]] = []
     for part in table.parts():
         parts.append(part.rows)

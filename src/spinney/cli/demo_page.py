@@ -39,7 +39,7 @@ def html_of_demo(shown: Sequence[Shown], version: str) -> str:
     tiles.append(
         Tile(
             f"{first.single_scikit_learn / first.single_spinney:,.0f} ×",
-            "as fast for a row that comes alone",
+            "as fast for a single row",
             f"{number(first.single_spinney)} µs against "
             f"{number(first.single_scikit_learn)} µs, {first.name}",
         )
@@ -62,7 +62,7 @@ def html_of_demo(shown: Sequence[Shown], version: str) -> str:
         ],
         [
             ("Data", "handwritten digits, breast cancer, and two synthetic classes"),
-            ("Times", "one thread, the quickest of three, on this machine"),
+            ("Times", "one thread, the fastest of three, on this machine"),
             (
                 "Made",
                 f"{date(datetime.now(UTC).isoformat())} by spinney {version}",

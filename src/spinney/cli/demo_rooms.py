@@ -49,7 +49,7 @@ class Shown:
     scikit_learn, all_trees, spinney : float
         Microseconds per row in a batch: the model itself, all trees, less than all.
     single_scikit_learn, single_spinney : float
-        Microseconds for a row that comes alone.
+        Microseconds for a single row.
     report : Report
         More about it.
     """
@@ -321,9 +321,9 @@ def _one_thread(model: Any) -> Iterator[None]:
 
 
 def _microseconds(*timers: Timer) -> list[float]:
-    """Return the microseconds that a call takes: the quickest of a few, in turn.
+    """Return the microseconds that a call takes: the fastest of a few, in turn.
 
-    The quickest and not the median: on a busy machine a call of milliseconds is often
+    The fastest and not the median: on a busy machine a call of milliseconds is often
     interrupted and a call of microseconds hardly ever, which would flatter spinney.
     """
     run_in_turn(timers, 0.0, min_samples=N_REPEATS)

@@ -206,7 +206,7 @@ def _refuse_untrusted(path: str | os.PathLike[str], trust: bool) -> None:
         return
     msg = (
         f"{str(path)!r} is a pickle, and loading a pickle runs whatever code is in "
-        "it.\nHint: add --trust if it comes from somebody you trust."
+        "it.\nHint: add --trust if it comes from a source you trust."
     )
     raise UnsupportedModelError(msg)
 

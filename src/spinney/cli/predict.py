@@ -52,7 +52,7 @@ COUNTS, COST = "n_evaluated", "feature_cost"
 
 @dataclass
 class Tally:
-    """What there is to tell about the rows predicted so far."""
+    """Counts over the rows predicted so far."""
 
     begin: float = field(default_factory=time.perf_counter)
     n_rows: int = 0

@@ -142,7 +142,7 @@ def add_leads(sums: EarlySums, tables: Tables, in_bytes: bool) -> str:
     """
     n = sums.n_sums
     leads = np.array(sums.bounds).reshape(-1, n, n)
-    leads[:, np.arange(n), np.arange(n)] = 0  # nobody is compared with himself
+    leads[:, np.arange(n), np.arange(n)] = 0  # no class is compared with itself
     if sums.is_integer:
         kind = signed_type(int(leads.min()), int(leads.max()))
     else:

@@ -168,7 +168,7 @@ def make_program(
         tolerance = rounding_tolerance(forest, scoring, rule.voting)
         leaves = rule.at_once or len(rule.exit_points) > 0
         if not leaves and (rule.kind == BY_BIN or np.isinf(tolerance)):
-            # Nobody leaves, and the model itself decides every row.
+            # No row exits early, and the model itself decides every row.
             ordered, position, rule, scoring = forest, np.sort(position), None, None
     steps = None if step_order is None else StepProgram.of(forest, step_order)
     return Program(

@@ -29,7 +29,7 @@ ARRAYS = ARRAYS_PER_NODE | {
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return `array` itself, read-only from now on; for arrays that nobody else has."""
+    """Return `array` itself, read-only from now on; nothing else may refer to it."""
     array.flags.writeable = False
     return array
 
@@ -73,7 +73,7 @@ def as_frozen(given: ArrayLike, dtype: Any, name: str) -> NDArray[Any]:
 
 
 def _may_change(array: NDArray[Any] | None) -> bool:
-    """Whether somebody can still write to this array, or to one it is a view of."""
+    """Whether anything can still write to this array, or to one it is a view of."""
     while isinstance(array, np.ndarray):
         if array.flags.writeable:
             return True

@@ -173,7 +173,7 @@ def _check_nodes(forest: Forest) -> None:
     for name, child in (("left", left), ("right", right)):
         what = f"a leaf must have {name} child -1"
         _refuse_node(forest, leaf & (child != -1), what, child)
-        # The root is nobody's child, hence "<=".
+        # The root is no node's child, hence "<=".
         wrong = ~leaf & ((child <= start) | (child >= end))
         _refuse_node(forest, wrong, f"{name} child outside its own tree", child)
     parents = np.bincount(left[~leaf], minlength=forest.n_nodes)

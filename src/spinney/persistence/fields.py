@@ -88,7 +88,7 @@ def take_array(arrays: Arrays, name: str, dtype: DTypeLike, ndim: int) -> NDArra
 
 
 def refuse_leftovers(settings: Settings, arrays: Arrays) -> None:
-    """Raise `FormatError` if something is left that nobody took."""
+    """Raise `FormatError` if something is left that was not taken."""
     left = sorted(settings) + sorted(arrays)
     if left:
         msg = f"nothing by the name of {reprlib.repr(left[0])} belongs into it"

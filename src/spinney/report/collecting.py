@@ -117,7 +117,7 @@ def _model_facts(classifier: Any) -> dict[str, Any]:
         forest = classifier.forest_
     classes = classifier.classes_
     n_features = getattr(classifier, "n_features_in_", None)
-    if n_features is None:  # the words of texts, one might say
+    if n_features is None:  # the words of texts, for example
         n_features = forest.n_features
     facts = {
         "n_features": int(n_features),

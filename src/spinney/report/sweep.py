@@ -344,7 +344,7 @@ def _point(
     limits: Limits,
     n_trees: int,
 ) -> dict[str, Any]:
-    """Return what is told about one level."""
+    """Return what the page shows of one level."""
     differs = measured.labels != answers.own
     trees = float(measured.n_evaluated.mean())
     n_differing = int(np.count_nonzero(differs))

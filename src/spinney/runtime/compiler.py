@@ -39,7 +39,7 @@ except Exception as error:  # whatever a library says that is not made for this 
     FunctionCache = object  # type: ignore
 
     def intrinsic(function: Callable[..., Any]) -> Any:  # type: ignore[no-redef]
-        """Leave alone what nobody is going to call."""
+        """Leave alone what is never called."""
         return function
 
     overload = None  # type: ignore[assignment]

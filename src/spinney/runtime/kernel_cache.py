@@ -89,7 +89,7 @@ class KernelCache(FunctionCache):
             return ""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the machine code for a signature, None if there is none to be had."""
+        """Return the machine code for a signature, None if there is none."""
         loaded = self._loaded(sig, target_context)
         if loaded is None:
             compile_notice.begin(self._py_func.__name__)

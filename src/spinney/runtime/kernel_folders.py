@@ -45,7 +45,7 @@ def _parents() -> list[Path]:
     # Looked up when needed: tests put another package in its place.
     parents = [kernel_sources.PACKAGE / "__pycache__" / "kernels"]
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    if os.path.isabs(home):  # not where nobody knows the user's home
+    if os.path.isabs(home):  # not where the user's home is unknown
         parents.append(Path(home) / "spinney" / "kernels")
     return parents
 

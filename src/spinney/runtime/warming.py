@@ -53,7 +53,7 @@ def _walked(forest: Forest) -> Forest:
 
 
 def _nothing(*_: object) -> NDArray[np.float64]:
-    """Return no probabilities: nobody looks at them."""
+    """Return no probabilities: they are not used."""
     return np.empty(0)
 
 

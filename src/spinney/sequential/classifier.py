@@ -355,7 +355,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
             raise InvalidArgumentError(msg) from error
 
     def _check_objective(self) -> None:
-        """Raise if the objective is not to be had for these voters."""
+        """Raise if the objective is not available for these voters."""
         if self.objective == "minimean" or (
             self.voting_ == "hard" and self._voters.n_sums == 1
         ):
