@@ -38,6 +38,9 @@ def test_answers_are_those_of_the_classifier(kind):
 def test_regressors_and_float64_rows():
     need("gcc")
     forest = random_forest(1, task="sum numbers", input_dtype="float64")
+    shares: list[float] = []
+    spinney.compile(forest, verbose=shares.append)
+    assert shares == [0.1, 1.0]
     X = random_rows(forest, 50)
     fast = spinney.compile(forest)
     assert np.array_equal(fast.predict(X), forest.predict(X))

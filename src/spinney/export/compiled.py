@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.base.progress import progress_for
 from spinney.errors import UnsupportedModelError
 from spinney.export.c import make_source
 from spinney.export.c_text import fill, with_prefix
@@ -18,6 +19,8 @@ from spinney.forest.frames import frame_of
 from spinney.forest.rows import as_rows
 
 NAME = "spinney_model"
+# Share of the work, for a progress bar, once the C code is written.
+WRITTEN = 0.1
 
 # Loops over rows, which no device needs.
 BATCH = """
@@ -85,7 +88,7 @@ PyMODINIT_FUNC PyInit_$name(void) {
 """
 
 
-def compile(obj: Any) -> CompiledModel:
+def compile(obj: Any, *, verbose: Any = None) -> CompiledModel:
     """Compile a forest or a fitted classifier with the C compiler of this machine.
 
     The code is that of :func:`spinney.export_c`, in exact arithmetic, so that the
@@ -96,6 +99,10 @@ def compile(obj: Any) -> CompiledModel:
     ----------
     obj : Forest or fitted classifier of spinney
         What to compile. See :func:`spinney.export_c` for what cannot be.
+    verbose : bool, callable or None, default=None
+        Whether to draw a progress bar on standard error; a callable is called with the
+        share of the work that is done. None draws one in interactive use, if it takes
+        more than two seconds: the C compiler does not tell how far it is.
 
     Returns
     -------
@@ -125,9 +132,13 @@ def compile(obj: Any) -> CompiledModel:
     ...     fast = spinney.compile(spinney.read_model(model))
     ...     assert (fast.predict(X) == model.predict(X)).all()
     """
+    show = progress_for(verbose, "compiling")
     program = program_of(obj)
     source, _ = make_source(program, NAME, f"{NAME}.h")
-    return CompiledModel(source, program)
+    show(WRITTEN)
+    compiled = CompiledModel(source, program)
+    show(1.0)
+    return compiled
 
 
 class CompiledModel:
