@@ -118,6 +118,16 @@ def test_rows_without_a_label_are_told_and_the_report_does_without(
     assert "1 of 1,500 rows have no label" in done.stderr
 
 
+def test_a_target_that_is_no_column_is_told_where_the_report_needs_it(work, tmp_path):
+    done = run(
+        *("accelerate", work / "model.txt", work / "rows.csv", "--target", "il"),
+        *("--max-disagreement", "0.05", "-o", tmp_path / "a.spinney"),
+        *("--report", tmp_path / "page.txt"),
+    )
+    assert done.exit_code == 0, done.output
+    assert "--target il names no column" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

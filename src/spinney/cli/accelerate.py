@@ -195,7 +195,7 @@ def accelerate(
         ]
         spinney.save(fast, out)
         if report is not None:
-            labels = _known_labels(part.labels)
+            labels = _known_labels(part.labels, target)
             with progress_bar(console, "reporting") as show:
                 fast.report(part.rows, labels, verbose=show).save(report)
         # If all trees are evaluated because nothing else was faster, nobody warns.
@@ -347,9 +347,17 @@ def _needed_labels(labels: NDArray[Any] | None, target: str | None) -> NDArray[A
     return labels
 
 
-def _known_labels(labels: NDArray[Any] | None) -> NDArray[Any] | None:
+def _known_labels(
+    labels: NDArray[Any] | None, target: str | None
+) -> NDArray[Any] | None:
     """Return labels if every row has one."""
     if labels is None:
+        if target is not None:
+            complain(
+                f"--target {target} names no column of the table, so the report shows "
+                "no error.",
+                of="warning",
+            )
         return None
     missing = int(np.count_nonzero(without_label(labels)))
     if missing:
