@@ -98,12 +98,12 @@ def loads(path, blob):
     """Whether a forged file loads; if so it must hold a valid forest."""
     path.unlink(missing_ok=True)
     path.write_bytes(blob)
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         forest = spinney.load(path)
     except FormatError as error:
         forest, message = None, str(error)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     if forest is None:
         assert len(message) < 2_000
         return False
