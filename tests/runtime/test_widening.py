@@ -17,6 +17,7 @@ from spinney.runtime.bitslicing import (
     NO_BIT,
     members_as_bits,
 )
+from spinney.runtime.choice import config
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.leaf_masks import MAX_ROWS
 from spinney.runtime.simd import STRIDE, count_ones, unite_planes
@@ -183,9 +184,48 @@ def test_tables_that_would_be_too_large_are_not_made(monkeypatch):
 def test_a_few_rows_with_categories_go_by_masks_where_trees_are_small(rule):
     forest = random_forest(7, task="mean", categories=rule, n_trees=30)
     engine = forest.engine
-    assert engine._least_masked == engine.widened.engine._least_masked <= MAX_ROWS
-    columns = [hard_values(40, np.float32, k, 12) for k in range(forest.n_features)]
+    assert engine._least_masked <= engine.widened.engine._least_masked <= MAX_ROWS
+    columns = [hard_values(40, np.float32, k, 64) for k in range(forest.n_features)]
     rows = engine.rows(np.column_stack(columns))
     expected = reference.raw(forest, rows)
-    np.testing.assert_array_equal(engine._masked_raw(rows, 1), expected)
-    np.testing.assert_array_equal(forest.decision_function(rows), expected)
+    for n_rows in (1, 2, 7, 8, 9, 16, 17, 33, 64):
+        found = engine._masked_raw(rows[:n_rows], 1)
+        assert found.tobytes() == expected[:n_rows].tobytes()
+        found = forest.decision_function(rows[:n_rows])
+        assert found.tobytes() == expected[:n_rows].tobytes()
+
+
+@given(forest=forests(max_depth=5), n_rows=st.integers(1, 40))
+@settings(max_examples=60)
+def test_masks_of_any_forest_with_categories_give_the_bits_of_the_reference(
+    forest, n_rows
+):
+    engine = forest.engine
+    if engine.widened is None or engine._least_masked > MAX_ROWS:
+        return
+    rows = engine.rows(
+        np.column_stack(
+            [
+                hard_values(12, forest.input_dtype, k, n_rows)
+                for k in range(forest.n_features)
+            ]
+        )
+    )
+    expected = reference.raw(forest, rows)
+    assert engine._masked_raw(rows, 1).tobytes() == expected.tobytes()
+
+
+def test_without_categories_no_kernel_for_them_is_compiled(monkeypatch):
+    def compiled(*_):
+        pytest.fail("a kernel for categories was called")
+
+    monkeypatch.setattr("spinney.runtime.engine.score_masked_categories", compiled)
+    monkeypatch.setattr("spinney.runtime.widening.widen_row", compiled)
+    monkeypatch.setattr("spinney.runtime.widening.widen_rows", compiled)
+    monkeypatch.setattr(config, "engine", "compiled")
+    forest = random_forest(7, task="mean", n_trees=30)
+    rows = np.zeros((8, forest.n_features), dtype=np.float32)
+    assert forest.engine._least_masked <= len(rows)
+    for n_rows in (1, len(rows)):
+        forest.predict(rows[:n_rows])
+    forest.predictor()(rows[0])

@@ -35,6 +35,7 @@ from spinney.runtime.batch_kernels import (
     add_trees,
     find_leaf_values,
 )
+from spinney.runtime.category_mask_kernels import score_masked_categories
 from spinney.runtime.choice import (
     COMPILE_SECONDS,
     Kernels,
@@ -46,12 +47,7 @@ from spinney.runtime.choice import (
 from spinney.runtime.encoding import RowEncoder
 from spinney.runtime.kernel_arrays import read_only
 from spinney.runtime.layout import Layout, are_all_walked, fits_32_bits, lay_out
-from spinney.runtime.leaf_masks import (
-    MAX_ROWS,
-    MaskArguments,
-    least_rows,
-    mask_leaves,
-)
+from spinney.runtime.leaf_masks import MAX_ROWS, least_rows, mask_leaves
 from spinney.runtime.loading import ALL_ROWS
 from spinney.runtime.mask_kernels import score_masked_rows
 from spinney.runtime.plain import PlainTrees
@@ -99,7 +95,7 @@ class Engine:
         self._layouts: dict[tuple[type, bool], Layout] = {}
         self._tables: dict[type, NDArray[np.floating]] = {}
         self._row_arguments: dict[type, RowArguments | None] = {}
-        self._masks: dict[type, MaskArguments] = {}
+        self._masks: dict[type, tuple[Any, ...]] = {}
         self._plain: dict[type, tuple[PlainTrees, NDArray[np.floating]]] = {}
         self._kernels: dict[tuple[str, np.dtype], Kernels] = {}
         # For rows of each type, once a kernel has predicted some: its arguments.
@@ -289,19 +285,27 @@ class Engine:
         """Whether trees are so large that nothing is compiled for small ones."""
         return are_all_walked(self.forest)
 
+    @property
+    def _masking(self) -> Callable[..., None]:
+        """The kernel for a few rows of small trees."""
+        return score_masked_rows if self.widened is None else score_masked_categories
+
     @cached_property
     def _least_masked(self) -> int:
         """From how many rows on masks over leaves are quicker than walking."""
         wide = self.widened
-        return least_rows(self.forest if wide is None else wide.engine.forest)
+        if wide is None:
+            return least_rows(self.forest)
+        return least_rows(wide.engine.forest, wide.n_tests)
 
-    def _mask_arguments(self, dtype: type[np.floating]) -> MaskArguments:
+    def _mask_arguments(self, dtype: type[np.floating]) -> tuple[Any, ...]:
         """Return what the kernel for a few rows of small trees needs."""
+        wide = self.widened
         with self._lock:
             if dtype not in self._masks:
-                self._masks[dtype] = mask_leaves(
-                    self.forest, dtype, self._added, self.tree_output
-                )
+                forest = self.forest if wide is None else wide.engine.forest
+                made = mask_leaves(forest, dtype, self._added, self.tree_output)
+                self._masks[dtype] = made if wide is None else wide.mask_arguments(made)
             return self._masks[dtype]
 
     # ---------------------------------------------------------------- predictions
@@ -330,7 +334,7 @@ class Engine:
             if n_rows == 1:
                 score, arguments = score_rows, self._quick.get(X.dtype)
             elif n_rows <= MAX_ROWS and n_rows >= self._least_masked:
-                score, arguments = score_masked_rows, self._quick_masks.get(X.dtype)
+                score, arguments = self._masking, self._quick_masks.get(X.dtype)
             else:
                 arguments = None
             if (
@@ -368,7 +372,10 @@ class Engine:
         n_threads = threads_for(len(rows), n_jobs)
         n_rows = len(rows)
         if 1 < n_rows <= MAX_ROWS and n_rows >= self._least_masked:
-            kernels = self.kernels("few rows of small trees", rows.dtype)
+            what = "few rows of small trees"
+            if self.widened is not None:
+                what = f"{what} with categories"
+            kernels = self.kernels(what, rows.dtype)
             compiled = self._masked_raw
         elif n_rows < MIN_BLOCK_ROWS:
             kernels = self.kernels("few rows", rows.dtype)
@@ -389,12 +396,9 @@ class Engine:
         self, rows: NDArray[np.floating], n_threads: int
     ) -> NDArray[np.floating]:
         """Return the raw scores of a few rows, by masks over leaves."""
-        wide = self.widened
-        if wide is not None:
-            return wide.engine._masked_raw(read_only(wide.rows(rows)), n_threads)
         arguments = self._mask_arguments(rows.dtype.type)
         total = np.empty((len(rows), self.forest.n_outputs), self.sum_dtype)
-        score_masked_rows(rows, *arguments, self._ends, total)
+        self._masking(rows, *arguments, self._ends, total)
         if rows.dtype in self._taken:
             self._quick_masks[rows.dtype] = (*arguments, self._ends)
         return total

@@ -57,13 +57,15 @@ class MaskArguments(NamedTuple):
     tree_output: NDArray[np.int64]  # the output that a tree adds to, -1 for all
 
 
-def least_rows(forest: Forest) -> int:
+def least_rows(forest: Forest, n_looked_up: int = 0) -> int:
     """Return from how many rows on masks are quicker than walking, row by row.
 
     Parameters
     ----------
     forest : Forest
         The forest.
+    n_looked_up : int, default=0
+        How many of its conditions need no comparison, see `category_mask_kernels`.
 
     Returns
     -------
@@ -80,7 +82,7 @@ def least_rows(forest: Forest) -> int:
     order = np.lexsort((threshold, column))
     column, threshold = column[order], threshold[order]
     differs = (column[1:] != column[:-1]) | (threshold[1:] != threshold[:-1])
-    n_conditions = int(np.count_nonzero(differs)) + 1
+    n_conditions = int(np.count_nonzero(differs)) + 1 - n_looked_up
     n_rows = np.arange(2, never)
     n_trees = forest.n_trees
     eight = np.maximum.reduceat(forest.depths, np.arange(0, n_trees, 8))

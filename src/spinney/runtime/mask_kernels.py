@@ -110,16 +110,20 @@ narrow_down: Any = _narrow_down if compiles else _plain_narrow_down
 
 
 @kernel
-def _compare_all(X, columns, column, threshold, kind, outcomes):
-    """Evaluate all conditions; a bit per row says "goes right"."""
-    n_conditions = u(column.shape[0])
+def compare_all(X, columns, column, threshold, kind, n_conditions, outcomes):
+    """Evaluate all comparisons; a bit per row says "goes right".
+
+    Of the `n_conditions` words for the first eight or sixteen rows, and of those for
+    the next, the first ones are written.
+    """
+    n_conditions = u(n_conditions)
     lanes = u(8 * outcomes.itemsize)
     lowest = (u(1) << lanes) - u(1)
     values = np.zeros(MAX_ROWS * columns.shape[0], dtype=X.dtype)
     for c in range(u(columns.shape[0])):
         for r in range(u(X.shape[0])):
             values[u(MAX_ROWS) * c + r] = X[r, u(columns[c])]
-    for q in range(n_conditions):
+    for q in range(u(column.shape[0])):
         first = u(MAX_ROWS) * u(column[q])
         if kind[q] == MISSING_LEFT:
             word = exceeding(values, first, threshold[q])
@@ -133,12 +137,8 @@ def _compare_all(X, columns, column, threshold, kind, outcomes):
 
 
 @kernel
-def _add_masked_trees(
-    X,
-    columns,
-    condition_column,
-    condition_threshold,
-    condition_kind,
+def add_masked_trees(
+    n_conditions,
     node_offsets,
     node_condition,
     node_mask,
@@ -148,13 +148,9 @@ def _add_masked_trees(
     outcomes,
     total,
 ):
-    """Add what each tree says about a few rows; `outcomes` is scratch."""
-    n_rows, n_outputs = X.shape[0], total.shape[1]
-    n_conditions = condition_column.shape[0]
+    """Add what each tree says about a few rows, given the outcomes of conditions."""
+    n_rows, n_outputs = total.shape
     lanes = 8 * outcomes.itemsize
-    _compare_all(
-        X, columns, condition_column, condition_threshold, condition_kind, outcomes
-    )
     leaves = np.empty(lanes, dtype=np.uint64)
     for part in range((n_rows + lanes - 1) // lanes):
         sums = total[lanes * part : min(lanes * part + lanes, n_rows)]
@@ -179,6 +175,22 @@ def _add_masked_trees(
                 for r in range(n):
                     for v in range(u(n_outputs)):
                         sums[r, v] += table[first + leaves[r], v]
+
+
+@kernel
+def begin_sums(ends, total):
+    """Write what comes before the trees."""
+    for r in range(total.shape[0]):
+        for v in range(total.shape[1]):
+            total[r, v] = ends[0, v]
+
+
+@kernel
+def end_sums(ends, total):
+    """Divide sums, and add what comes after the trees."""
+    for r in range(total.shape[0]):
+        for v in range(total.shape[1]):
+            total[r, v] = total[r, v] / ends[1, v] + ends[2, v]
 
 
 @kernel
@@ -210,44 +222,52 @@ def score_masked_rows(
     ends, total
         As for `row_kernels.score_rows`.
     """
-    n_rows, n_outputs = X.shape[0], total.shape[1]
     n_conditions = condition_column.shape[0]
-    for r in range(n_rows):
-        for v in range(n_outputs):
-            total[r, v] = ends[0, v]
-    if n_rows <= FEW_LANES:
-        _add_masked_trees(
+    begin_sums(ends, total)
+    n_parts = (X.shape[0] + LANES - 1) // LANES
+    # Two arrays of different types: each call below is a kernel of its own.
+    if X.shape[0] <= FEW_LANES:
+        of_few = np.empty(n_conditions, dtype=np.uint8)
+        compare_all(
             X,
             columns,
             condition_column,
             condition_threshold,
             condition_kind,
+            n_conditions,
+            of_few,
+        )
+        add_masked_trees(
+            n_conditions,
             node_offsets,
             node_condition,
             node_mask,
             first_leaf,
             table,
             tree_output,
-            np.empty(n_conditions, dtype=np.uint8),
+            of_few,
             total,
         )
     else:
-        n_parts = (n_rows + LANES - 1) // LANES
-        _add_masked_trees(
+        outcomes = np.empty(n_parts * n_conditions, dtype=np.uint16)
+        compare_all(
             X,
             columns,
             condition_column,
             condition_threshold,
             condition_kind,
+            n_conditions,
+            outcomes,
+        )
+        add_masked_trees(
+            n_conditions,
             node_offsets,
             node_condition,
             node_mask,
             first_leaf,
             table,
             tree_output,
-            np.empty(n_parts * n_conditions, dtype=np.uint16),
+            outcomes,
             total,
         )
-    for r in range(n_rows):
-        for v in range(n_outputs):
-            total[r, v] = total[r, v] / ends[1, v] + ends[2, v]
+    end_sums(ends, total)

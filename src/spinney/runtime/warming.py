@@ -109,19 +109,18 @@ def engine_uses() -> dict[str, Callable[[], object]]:
         if sum_type == "float32":
             several = _of_three_classes(forest)
             uses["softmax of a row"] = partial(several.predict_proba, rows[:1])
+        coded = forest.replace(
+            category_set=np.array([0, -1, -1, -1, -1, -1]),
+            category_offsets=np.array([0, 1]),
+            category_words=np.array([1]),
+        )
+        uses[f"categories in small batches, {name}"] = partial(coded.predict, rows[:2])
         if sum_type == "float64":
             uses[f"leaves, {row_type} rows"] = partial(forest.leaves, rows)
             uses[f"leaves of large trees, {row_type} rows"] = partial(
                 walked.leaves, rows
             )
-            coded = forest.replace(
-                category_set=np.array([0, -1, -1, -1, -1, -1]),
-                category_offsets=np.array([0, 1]),
-                category_words=np.array([1]),
-            )
             uses[f"categories, {row_type} rows"] = partial(_answer_row, coded, rows[0])
-            few = partial(coded.predict, rows[:2])
-            uses[f"categories, {row_type} rows, small batches"] = few
             rule = ExitRule.between([0, 1], [1], [-np.inf], [np.inf])
             early = EarlyExitEngine(forest, rule)
             read_only = forest.engine.rows(rows)

@@ -10,7 +10,7 @@ there the tests are bitsliced.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from spinney.runtime.kernel_cache import kernel
 if TYPE_CHECKING:
     from spinney.forest import Forest
     from spinney.runtime.engine import Engine
+    from spinney.runtime.leaf_masks import MaskArguments
 
 u = np.uint64
 
@@ -29,6 +30,17 @@ u = np.uint64
 MAX_TABLE_BYTES = 2**25
 
 RULES = {"truncate": 0, "floor": 1, "exact": 2}
+
+
+@kernel
+def line_of(x, n_codes, rule):  # type: ignore[no-untyped-def]
+    """Return the line of a table for a category: there are two more than codes."""
+    category = np.trunc(x) if rule == 0 else np.floor(x)
+    if x != x:
+        return n_codes + 1
+    if category >= 0 and category < n_codes and (rule != 2 or x == category):
+        return np.int64(category)
+    return n_codes
 
 
 @kernel
@@ -56,15 +68,7 @@ def widen_row(row, kept, tests, table, rule, wide):  # type: ignore[no-untyped-d
     for c in range(to):
         wide[c] = row[u(kept[c])]
     for k in range(u(tests.shape[0])):
-        x = row[u(tests[k, u(0)])]
-        n_codes = tests[k, u(1)]
-        category = np.trunc(x) if rule == 0 else np.floor(x)
-        is_code = category >= 0 and category < n_codes
-        line = n_codes
-        if x != x:
-            line += 1
-        elif is_code and (rule != 2 or x == category):
-            line = np.int64(category)
+        line = line_of(row[u(tests[k, u(0)])], tests[k, u(1)], rule)
         width = u(tests[k, u(2)])
         begin = u(tests[k, u(3)]) + u(line) * width
         for v in range(width):
@@ -87,6 +91,28 @@ def widen_rows(X, kept, tests, table, rule, wide):  # type: ignore[no-untyped-de
     """
     for i in range(X.shape[0]):
         widen_row(X[i], kept, tests, table, rule, wide[i])
+
+
+class CategoryMaskArguments(NamedTuple):
+    """What the kernel for a few rows needs to know of a forest that tests categories.
+
+    The first three are as for `widen_row`; the outcomes in `goes_right` have all bits
+    set or none. The others are `MaskArguments`, for the columns of a row.
+    """
+
+    tests: NDArray[np.int64]
+    goes_right: NDArray[np.int8]
+    rule: int
+    columns: NDArray[np.int64]
+    condition_column: NDArray[np.int64]
+    condition_threshold: NDArray[np.floating]
+    condition_kind: NDArray[np.uint8]
+    node_offsets: NDArray[np.int64]
+    node_condition: NDArray[np.uint32]
+    node_mask: NDArray[np.uint64]
+    first_leaf: NDArray[np.int64]
+    table: NDArray[np.floating]
+    tree_output: NDArray[np.int64]
 
 
 class Widened:
@@ -122,9 +148,10 @@ class Widened:
         is_number = forest.feature >= 0
         is_number[nodes] = False
         self._kept = np.unique(forest.feature[is_number]).astype(np.int64)
-        self._n_wide = len(self._kept) + len(order)
+        self.n_tests = len(order)
+        self._n_wide = len(self._kept) + self.n_tests
         self._test_of_node = (nodes, number[test_of_node])
-        self._tables: dict[np.dtype, NDArray[np.floating]] = {}
+        self._tables: dict[np.dtype, NDArray[Any]] = {}
         self._lock = ForkSafeLock()
         self._engine: Engine | None = None
 
@@ -170,6 +197,31 @@ class Widened:
         widen_rows(read_only(rows), self._kept, self._tests, table, self._rule, wide)
         return wide
 
+    def mask_arguments(self, found: MaskArguments) -> CategoryMaskArguments:
+        """Return the masks of the forest for rows that are not widened.
+
+        Parameters
+        ----------
+        found : MaskArguments
+            Those for rows that are.
+        """
+        n_kept = len(self._kept)
+        column = found.columns[found.condition_column]
+        is_test = column >= n_kept
+        numbers = ~is_test
+        n_numbers = int(np.count_nonzero(numbers))
+        # Comparisons come first, then the tests, as they stand in the tables.
+        number = np.where(is_test, n_numbers + column - n_kept, np.cumsum(numbers) - 1)
+        plain = found._replace(
+            columns=self._kept[found.columns[found.columns < n_kept]],
+            condition_column=found.condition_column[numbers],
+            condition_threshold=found.condition_threshold[numbers],
+            condition_kind=found.condition_kind[numbers],
+            node_condition=number[found.node_condition].astype(np.uint32),
+        )
+        goes_right = -self._table(np.dtype(np.int8))  # all bits or none
+        return CategoryMaskArguments(self._tests, goes_right, self._rule, *plain)
+
     def row(self, row: NDArray[np.floating]) -> NDArray[np.floating]:
         """Return a single row, wider.
 
@@ -183,11 +235,11 @@ class Widened:
         widen_row(row, self._kept, self._tests, table, self._rule, wide)
         return wide
 
-    def _table(self, dtype: np.dtype) -> NDArray[np.floating]:
+    def _table(self, dtype: np.dtype) -> NDArray[Any]:
         found = self._tables.get(dtype)
         return self._make_table(dtype) if found is None else found
 
-    def _make_table(self, dtype: np.dtype) -> NDArray[np.floating]:
+    def _make_table(self, dtype: np.dtype) -> NDArray[Any]:
         """Return the outcomes of the tests for all categories, in the type of rows."""
         forest, parts = self._forest, []
         assert forest.category_offsets is not None
