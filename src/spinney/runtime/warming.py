@@ -121,6 +121,9 @@ def engine_uses() -> dict[str, Callable[[], object]]:
                 walked.leaves, rows
             )
             uses[f"categories, {row_type} rows"] = partial(_answer_row, coded, rows[0])
+            uses[f"categories of a few, {row_type} rows"] = partial(
+                _widen, coded, rows[:2]
+            )
             rule = ExitRule.between([0, 1], [1], [-np.inf], [np.inf])
             early = EarlyExitEngine(forest, rule)
             read_only = forest.engine.rows(rows)
@@ -145,6 +148,13 @@ def engine_uses() -> dict[str, Callable[[], object]]:
     values = np.array([["", 0.0]], dtype=object)
     uses["category values"] = partial(_encoding_forest().engine.rows, values)
     return uses
+
+
+def _widen(forest: Forest, rows: NDArray[np.floating]) -> None:
+    """Look up the categories of rows that are walked, a few at a time."""
+    wide = forest.engine.widened
+    assert wide is not None
+    wide.rows(rows)
 
 
 def _of_three_classes(forest: Forest) -> Forest:
