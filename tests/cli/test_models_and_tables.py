@@ -156,7 +156,7 @@ def test_anytime_compares_orders_and_writes_the_best(folder, tmp_path):
         ("model.joblib", "rows.csv", ("--trust", "--target", "x"), "no column 'x'"),
         ("model.joblib", "none.csv", ("--trust",), "There is no file"),
         ("none.joblib", "rows.csv", ("--trust",), "There is no file"),
-        ("rows.csv", "rows.csv", (), "is not a known model file"),
+        ("rows.csv", "rows.csv", ("--target", "diagnosis"), "not a known model file"),
         (".", "rows.csv", (), "is a directory"),
         ("model.joblib", ".", ("--trust",), "is a directory"),
     ],

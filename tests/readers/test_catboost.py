@@ -479,7 +479,7 @@ def test_classes_that_never_occurred_are_refused(catboost):
     X, y = datasets.bundled("iris")
     params = settings(classes_count=5, loss_function="MultiClass")
     model = catboost.CatBoostClassifier(**params).fit(X, np.array([0, 1, 3])[y])
-    with pytest.raises(UnsupportedModelError, match="5 classes and trained on"):
+    with pytest.raises(UnsupportedModelError, match="5 classes and was trained on"):
         read_model(model)
 
 

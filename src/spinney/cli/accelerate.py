@@ -207,7 +207,7 @@ def accelerate(
         _show(fast, console)
         tell_written(console, out, report)
         if broken:
-            complain(f"{advice[0]} The file was written all the same.")
+            complain(f"{advice[0]} The file was written anyway.")
             raise typer.Exit(PROMISE_NOT_KEPT)
         for message in advice:
             complain(message, of="warning")

@@ -240,7 +240,7 @@ def _lines(facts: dict[str, Any], loaded: Any) -> list[tuple[str, str]]:
     lines = [
         ("file", file["path"]),
         ("holds", f"{facts['kind']} ({facts['class']})"),
-        ("source", forest["source"] or "not told"),
+        ("source", forest["source"] or "unknown"),
         ("size", size),
         ("trees", f"{forest['trees']:,}, combined by {forest['aggregation']}"),
         ("nodes", f"{forest['nodes']:,}, {forest['leaves']:,} of them leaves"),

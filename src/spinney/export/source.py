@@ -76,7 +76,7 @@ CHECKS = """
 #endif
 """
 CHECK_DOUBLE = """
-/* Fails to compile where double is no 64-bit type. */
+/* Fails to compile where double is not a 64-bit type. */
 typedef char P_needs_64_bit_doubles[sizeof(double) == 8 ? 1 : -1];
 """
 # Processors that keep constants in an address space of their own.

@@ -275,7 +275,7 @@ def _labels(info: dict[str, Any], loss: str, n_outputs: int) -> NDArray[Any] | N
     outputs = part(params, "class_to_label", list, "class_params")
     if n_labels != n_classes or outputs != list(range(n_classes)):
         msg = (
-            f"CatBoost model was told of {n_labels} classes and trained on {outputs} "
+            f"CatBoost model declares {n_labels} classes and was trained on {outputs} "
             f"of them, while its trees have {n_outputs} outputs: classes that never "
             "occurred have no score.\nHint: train with the classes that occur, without "
             "class_names and classes_count."

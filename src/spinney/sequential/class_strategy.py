@@ -195,7 +195,7 @@ class ClassStoppingStrategy:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, FormatError):
                 raise
-            msg = f"it is no {FORMAT!r}: {type(error).__name__} at {error}"
+            msg = f"it is not a {FORMAT!r}: {type(error).__name__} at {error}"
             raise FormatError(msg) from error
         return cls(
             tuple(rules),

@@ -212,7 +212,7 @@ def _voters_of_list(members: Sequence[Any]) -> CalledVoters:
     for number, member in enumerate(members):
         if not hasattr(member, "predict") or not hasattr(member, "classes_"):
             msg = (
-                f"Member {number} of the list is no fitted classifier, but "
+                f"Member {number} of the list is not a fitted classifier, but "
                 f"{type(member).__name__}. Fit all of them first; "
                 "FrozenEstimator(member) keeps them as they are."
             )
