@@ -8,8 +8,11 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
+from report.kinds import reported
 from spinney.cli.app import app
+from spinney.cli.demo_page import html_of_demo
 from spinney.cli.demo_rooms import Shown
+from spinney.report import Report
 
 VOTES = Shown(
     name="votes stopped early",
@@ -58,6 +61,16 @@ def test_what_was_used_differs_and_took_is_shown(demo):
     for words in ("pruned forest", "28/200 features", "3.00 %", "page.html"):
         assert words in done.stdout
     assert "20,000 of 20,000 rows" in " ".join(done.stdout.split())
+
+
+def test_the_page_has_one_time_of_the_model_and_not_two():
+    report = Report(reported("soft votes"))
+    times = {"original": "RandomForestClassifier", "batch_original": 77.0}
+    report["microseconds"] = report["microseconds"] | times
+    assert "own predict" in report.to_html()
+    page = html_of_demo([replace(VOTES, report=report)], "0.1")
+    assert "own predict" not in page
+    assert "28.2" in page
 
 
 def test_json_is_one_document_and_quiet_prints_nothing(demo):
