@@ -341,6 +341,10 @@ for words in json.loads({json.dumps(json.dumps(WRONG))}):
             "order must be one of",
         ),
         (["warm-up", "--into", "rows.csv"], "--into must be a folder"),
+        (
+            ["export", "fast.spinney", "-o", "new.c", "--name", "9a"],
+            "must be a C identifier",
+        ),
     ],
 )
 def test_mistakes_are_told_before_large_libraries_are_loaded(work, arguments, words):

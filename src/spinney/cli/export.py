@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from spinney.base.identifiers import checked_identifier
 from spinney.calibration.bounds import check_confidence, check_max_disagreement
 from spinney.cli.console import (
     PROMISE_NOT_KEPT,
@@ -140,6 +141,7 @@ def export(
         check_outputs(out, inputs=(model, rows))
         check_suffix(out, "The C file", (".c",))
         check_outputs(out.with_suffix(".h"), inputs=(model, rows))
+        checked_identifier(name, out)
         check_inputs(model, rows, trust=trust)
         if max_disagreement is not None:
             check_max_disagreement(max_disagreement, "--max-disagreement")

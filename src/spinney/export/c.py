@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spinney._version import __version__
+from spinney.base.identifiers import checked_identifier
 from spinney.base.wording import percent
 from spinney.calibration.bounds import check_confidence, check_max_disagreement
 from spinney.errors import InvalidArgumentError, SpinneyWarning
@@ -25,10 +26,6 @@ from spinney.forest.blocks import BlockedRows
 from spinney.persistence.atomic_write import plain_system_errors, write_together
 
 ARITHMETICS = ("exact", "integer")
-# Words that C or C++ keep for themselves; a prefix alone is never one of them, but the
-# file is often named after it.
-IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-MAX_NAME = 40
 # What may stand in an #include: a ? could begin a trigraph.
 FILE_NAME = re.compile(r"[^\"'?\\\x00-\x1f\x7f-\U0010ffff]+")
 
@@ -138,7 +135,7 @@ def export_c(
         raise InvalidArgumentError(msg)
     with plain_system_errors(str(path)):
         source_path, header_path = _checked_paths(path)
-    prefix = _checked_name(name, source_path)
+    prefix = checked_identifier(name, source_path)
     source, report = make_source(
         program_of(obj),
         prefix,
@@ -333,26 +330,6 @@ def _checked_paths(path: str | os.PathLike[str]) -> tuple[Path, Path]:
         msg = f"There is no directory {str(source.parent)!r}. Create it first."
         raise FileNotFoundError(msg)
     return source, header
-
-
-def _checked_name(name: Any, path: Path) -> str:
-    chosen = path.stem if name is None else name
-    if (
-        isinstance(chosen, str)
-        and IDENTIFIER.fullmatch(chosen)
-        and len(chosen) <= MAX_NAME
-        and chosen != "P"
-    ):
-        return chosen
-    hint = "Pass name='model', say."
-    if name is not None:
-        hint = "Pass letters, digits and underscores, a letter first."
-    what = "The name of the file" if name is None else "name"
-    msg = (
-        f"{what} must be a C identifier of at most {MAX_NAME} characters, got "
-        f"{chosen!r}. {hint}"
-    )
-    raise InvalidArgumentError(msg)
 
 
 def _notes(
