@@ -161,6 +161,37 @@ def test_columns_are_put_in_order_and_others_refused_with_the_difference(model):
         forest.predict(pl.from_pandas(frame.drop(columns="age")))
 
 
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+def test_a_missing_column_is_not_replaced_by_the_one_at_its_place(library):
+    module = pytest.importorskip(library)
+    settings = {"n_estimators": 3, "n_jobs": 1}
+    if library == "lightgbm":
+        boosted = module.LGBMClassifier(**settings, verbose=-1)
+    else:
+        boosted = module.XGBClassifier(**settings)
+    frame = mixed_rows().astype(float)
+    boosted.fit(frame, frame["dose"] > 0)
+    wrong = frame.drop(columns="dose").assign(key=1.0)
+    forest, fast = spinney.read_model(boosted), spinney.accelerate(boosted)
+    for make in frames_of(wrong).values():
+        for predict in (forest.predict, fast.predict, fast.predict_proba):
+            with pytest.raises(InvalidArgumentError, match=r"'key'.*missing: 'dose'"):
+                predict(make())
+    # Names that have nothing to do with those of the model may be made up.
+    others = frame.set_axis(range(frame.shape[1]), axis=1)
+    np.testing.assert_array_equal(fast.predict(others), forest.predict(frame))
+
+
+def test_names_with_blanks_are_those_of_lightgbm():
+    lightgbm = pytest.importorskip("lightgbm")
+    frame = mixed_rows().astype(float).rename(columns={"dose": "the dose"})
+    boosted = lightgbm.LGBMClassifier(n_estimators=3, n_jobs=1, verbose=-1)
+    boosted.fit(frame, frame["the dose"] > 0)
+    assert "the_dose" in spinney.read_model(boosted).feature_names
+    fast = spinney.accelerate(boosted)
+    np.testing.assert_array_equal(fast.predict(frame), boosted.predict(frame))
+
+
 def test_names_that_occur_twice_go_by_their_position():
     frame = mixed_rows().set_axis(["a", "b", "a", "c"], axis=1)
     table = pa.Table.from_arrays(

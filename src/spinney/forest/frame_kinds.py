@@ -218,6 +218,40 @@ class Frame(ABC):
             return self
         return type(self)(self._columns([number[name] for name in names]))
 
+    def check_names_of(self, names: Sequence[str] | None) -> None:
+        """Raise if only some columns are called as a model has it.
+
+        By position, a column would be taken for another one.
+
+        Parameters
+        ----------
+        names : sequence of str or None
+            Of the model.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If columns of the model are missing, and others of it are there.
+        """
+        if names is None or len(names) != len(self.names) or self.names == list(names):
+            return
+        # LightGBM has underscores for blanks in its models.
+        unseen = [
+            name
+            for name in self.names
+            if name not in names and name.replace(" ", "_") not in names
+        ]
+        if not unseen or len(unseen) == len(self.names):
+            return
+        given = {*self.names, *(name.replace(" ", "_") for name in self.names)}
+        missing = [name for name in names if name not in given]
+        msg = (
+            "The columns of X are not those that the model was trained on. Unseen in "
+            f"training: {_some(unseen)}. Now missing: {_some(missing)}. Rename or "
+            "select columns, or pass an array in the order of the model."
+        )
+        raise InvalidArgumentError(msg)
+
     def check_names_differ(self) -> None:
         """Raise `InvalidArgumentError` if two columns have the same name."""
         if len(set(self.names)) == len(self.names):
@@ -231,6 +265,12 @@ class Frame(ABC):
             "Rename or drop columns, or pass an array in the order of the model."
         )
         raise InvalidArgumentError(msg)
+
+
+def _some(names: list[str]) -> str:
+    """Return names to be shown, at most five of them."""
+    shown = ", ".join(map(repr, names[:5]))
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5:,} more"
 
 
 class PandasFrame(Frame):

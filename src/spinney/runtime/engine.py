@@ -156,7 +156,9 @@ class Engine:
                 return read_only(X)
         frame = None if type(X) is np.ndarray else frame_of(X)
         if frame is not None:
-            return self._rows_of_frame(frame.in_order_of(forest.feature_names))
+            frame = frame.in_order_of(forest.feature_names)
+            frame.check_names_of(forest.feature_names)
+            return self._rows_of_frame(frame)
         if forest.encoder is not None:
             return self.encoding.rows(X)
         if is_sparse(X):
