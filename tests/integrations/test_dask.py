@@ -245,6 +245,12 @@ def test_accelerate_takes_the_columns_of_the_model(engine, named, frame, monkeyp
         spinney.accelerate(named.forest_, da.ones((100, 5)))
 
 
+def test_accelerate_needs_rows(trained, rows):
+    empty = da.from_array(rows, chunks=(900, 6))[:0]
+    with pytest.raises(spinney.InvalidArgumentError, match="X has no rows"):
+        spinney.accelerate(trained, empty, max_disagreement=0.02)
+
+
 def test_a_forest_has_nothing_to_be_compared_with(engine, trained, rows):
     with pytest.raises(spinney.InvalidArgumentError, match="nothing to compare"):
         engine.count_disagreements(trained, da.from_array(rows))

@@ -347,7 +347,14 @@ def _in_memory(
         # What does not fit is told now, and not when rows have been drawn from all.
         X = engine.rows_for(whole, X)
     n_rows = TIMES_TO_PROMISE * rows_to_promise(bound, confidence)
-    return engine.sample(X, max(ROWS_TO_DRAW, n_rows), random_state=rng)
+    rows = engine.sample(X, max(ROWS_TO_DRAW, n_rows), random_state=rng)
+    if len(rows) == 0:
+        msg = (
+            "X has no rows, so there is nothing to calibrate on. Pass rows of the kind "
+            "that will be predicted."
+        )
+        raise InvalidArgumentError(msg)
+    return rows
 
 
 def _checked_labels(X: Any, y: Any) -> NDArray[Any]:

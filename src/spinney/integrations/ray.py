@@ -5,11 +5,11 @@ that call, after checking the columns.
 
 Examples
 --------
->>> import spinney.integrations.ray  # doctest: +SKIP
+>>> import ray, spinney.integrations.ray  # doctest: +SKIP
 >>> scored = dataset.map_batches(
 ...     spinney.integrations.ray.Predictor,
 ...     fn_constructor_args=("model.spinney",),
-...     concurrency=2,
+...     compute=ray.data.ActorPoolStrategy(size=2),
 ... )  # doctest: +SKIP
 """
 
