@@ -533,7 +533,7 @@ def test_a_list_of_fitted_classifiers_votes():
         quick.predict(X[600:]), (votes.mean(axis=0) > 0.5).astype(int)
     )
     assert quick.predict_counted(X[600:])[1].min() >= 2
-    with pytest.raises(ValueError, match="no fitted classifier"):
+    with pytest.raises(ValueError, match="not a fitted classifier"):
         SequentialVotingClassifier([GaussianNB()]).fit(X)
     with pytest.raises(ValueError, match="empty"):
         SequentialVotingClassifier([]).fit(X)
