@@ -9,10 +9,10 @@ from benchmarks.papers.reading import Table, numbers_in, table_under
 from benchmarks.papers.side_by_side import NO_NUMBER, Row
 
 NOTES = """\
-The paper prints three shares, the worked example and the size at which its optimal
-order gave up. Figures 3 to 6 are curves and marks without numbers; they are drawn
-again, with tables, in [anytime.md](anytime.md). The microcontroller of Figure 3 is not
-at hand. Spreads over the five seeds were not kept.
+The paper prints three shares, the worked example and the largest size for which its
+optimal order was found. Figures 3 to 6 are curves and marks without numbers; they are
+drawn again, with tables, in [anytime.md](anytime.md). The microcontroller of Figure 3
+was not available. Standard deviations over the five seeds were not recorded.
 """
 BINARY = ("adult", "magic", "spambase")
 
@@ -40,7 +40,7 @@ def all_rows(folder: Path) -> list[Row]:
                     if alike
                     else f"{abs(ours - percent):.1f} points "
                     + ("higher" if ours > percent else "lower")
-                    + "; how the paper averages is not known.",
+                    + "; the paper does not say how it averages.",
                 )
             )
     return rows + _anytime_claims(page)

@@ -15,11 +15,11 @@ from spinney.ordering.qwyc import qwyc
 
 NOTES = """\
 The data and the models of Tables 2 to 5 are private. For the two public sets the paper
-prints no numbers but those of the models and of the example in its appendix: Figures 1,
-3, 5 and 6 are curves, drawn again in [cascade.md](cascade.md). Its order and thresholds
-are fitted to the rows that the model was trained on, ours to others, and levels are not
-comparable for that reason: on new rows the method of the paper does not get down to a
-disagreement of 0.5 % here.
+prints only the numbers of the models and of the example in its appendix: Figures 1, 3,
+5 and 6 are curves, drawn again in [cascade.md](cascade.md). Its order and thresholds
+are fitted to the rows that the model was trained on, ours to others, so levels are not
+comparable: on new rows the method of the paper does not reach a disagreement of 0.5 %
+here.
 """
 
 
@@ -62,7 +62,8 @@ def _example() -> Row:
         "order, and mean cost",
         "3, 2, 1 at 7/4",
         f"{order} at {cost:g}",
-        "Alike, with thresholds on either side of the border. Without that condition "
+        "Alike, with thresholds on both sides of the decision threshold. Without that "
+        "condition "
         f"{free_order} at {free_cost:g}, which is better.",
     )
 

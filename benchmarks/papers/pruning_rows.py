@@ -10,9 +10,9 @@ from benchmarks.papers.side_by_side import NOT_AT_HAND, Measured, Row, compared
 
 NOTES = """\
 Errors are matched, not equal: the paper and we prune until the error on test rows has
-grown by the same factor, and compare what is left of the cost. Forests of scikit-learn,
+grown by the same factor, and compare the remaining cost. Forests of scikit-learn,
 unequal costs, and pruning with unseen rows, which the paper does not have, are in
-[pruning.md](pruning.md). CIFAR is not at hand.
+[pruning.md](pruning.md). CIFAR was not available.
 """
 OUR_NAMES = {"MiniBooNE": "MiniBooNE (part)"}
 CELLS = (
@@ -119,7 +119,7 @@ def _not_at_hand(name: str, paper: published.PruningRow) -> list[Row]:
         for level, way, field in CELLS
         for cell in [getattr(paper, field)]
     ]
-    remark = "The set is not at hand."
+    remark = "The set was not available."
     return [
         Row("Table 1", name, what, cell, NOT_AT_HAND, remark) for what, cell in said
     ]

@@ -24,18 +24,18 @@ PAGE = FOLDER / "RESULTS.md"
 OPENING = """\
 # The papers' figures and ours
 
-Row by row: what each of the four papers prints, what came out here, and a remark where
-the two differ. `python -m benchmarks.papers.results` writes this page from the pages of
-the single benchmarks, which tell how everything was measured.
+Row by row: what each of the four papers prints, our result, and a remark where the two
+differ. `python -m benchmarks.papers.results` writes this page from the pages of the
+single benchmarks, which describe how everything was measured.
 
-- *Paper* has what is printed in its tables or its text. Where a figure shows a curve
-  and no number is printed, it says so; nothing was read off.
+- *Paper* has the numbers that are printed in its tables or its text. Where a figure
+  shows a curve without numbers, it says so; no numbers were read off figures.
 - *Ours* is a mean ± one standard deviation over splits, folds or seeds, where that was
   recorded.
 - *Alike* means that the two means differ by at most two standard errors (of both, if
   the paper prints a spread; otherwise with ours for both), or in the last digit
-  printed. Folds and splits share rows, so that standard errors are rather too small,
-  and differences that are called more than chance may still be chance.
+  printed. Folds and splits share rows, so standard errors are underestimated, and
+  differences of more than two standard errors may still be chance.
 """
 
 
