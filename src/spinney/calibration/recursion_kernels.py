@@ -63,7 +63,7 @@ def find_cuts(
     codes, starts : ndarray
         The paths, see `Paths`.
     costs : ndarray of shape (n_checks + 1,)
-        Cost of stopping at each check, and of going on to the end.
+        Cost of stopping at each check, and of continuing to the end.
     price : float
         Price of a disagreement.
     may_fall, may_rise : bool
@@ -83,7 +83,7 @@ def find_cuts(
     stop_at[:] = n_checks
     wrong[:] = False
     # Summed over the paths in a state: what stopping downwards and upwards costs more
-    # than going on.
+    # than continuing.
     fall = np.empty(n_states)
     rise = np.empty(n_states)
     reach_value = np.empty(n_states + 1)
@@ -114,8 +114,8 @@ def find_cuts(
             first = starts[group]
             last = starts[group + 1]
             # Of all pairs of cuts the best one: first the best lower cut up to every
-            # state, then the upper cut comes down. Where nothing is gained by stopping,
-            # it goes on.
+            # state, then the upper cut comes down. Where stopping gains
+            # nothing, it continues.
             summed = 0.0
             least = 0.0
             cut = first

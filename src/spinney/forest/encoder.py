@@ -1,8 +1,8 @@
-"""What makes numbers of category values whose trees compare no codes, but statistics.
+"""Category values as the numbers that trees compare: statistics instead of codes.
 
 CatBoost replaces the value of a category column, or the values of several together
-with tests of numbers, by statistics of the training rows that had them. All of this is
-looking up: a *projection* makes a key of 64 bits from some columns of a row, and a
+with tests of numbers, by statistics of the training rows that had them. These are
+looked up: a *projection* makes a key of 64 bits from some columns of a row, and a
 table has a line of numbers for each key, and one more for all keys that it does not
 know. A test for a single value (one-hot) is a line of zeros and ones. The lines of all
 projections, one after another, follow the columns of the row itself; trees compare

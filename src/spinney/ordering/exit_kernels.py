@@ -203,7 +203,7 @@ def _split_budget(
     _sort_heap(low_heap, n_low)
     _sort_heap(high_heap, n_high)
     _counts_by_error(low_heap, n_low, low_limit, negative, budget, low_counts)
-    # One cut for all: whoever is not below it is above.
+    # One cut for both: a row that is not below it is above.
     fewest = budget + 1
     single = low_limit
     e = 0

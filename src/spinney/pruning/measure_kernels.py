@@ -87,7 +87,7 @@ def measure_points(
             n_counting += counts
             node = np.int64(leaves[row, tree])
             above = np.int64(parent[node])
-            below = -1  # the point up to which the row goes on below `node`
+            below = -1  # the point up to which the row continues below `node`
             while True:
                 last = int(kept_until[above]) if above >= 0 else n_points - 1
                 # The row stops at `node` at the points from `below` + 1 to `last`.

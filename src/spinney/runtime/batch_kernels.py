@@ -4,8 +4,8 @@ A tree fetched from a distant cache serves all rows of a block, which stay in a 
 one. Small trees are bitsliced (`bitslice_kernels`), all others walked (`walk_kernels`);
 either way the outcome is a leaf value index per row, whose values are then added.
 
-The same rules as in `walk_kernels` apply. `row_indices` tells which rows of `X` are
-meant; with no entries at all they are all rows of `X`.
+The same rules as in `walk_kernels` apply. `row_indices` selects rows of `X`; if it is
+empty, all rows of `X` are evaluated.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Columns(NamedTuple):
     """Room for the columns of a block of rows, made by `_make_columns`.
 
     Columns of chains are kept for all rows of a block, others for a few at a time: they
-    are compared at once, and never leave the nearest caches.
+    are compared at once, while they are in the nearest caches.
     """
 
     values: NDArray[Any]
@@ -189,8 +189,8 @@ def _evaluate(
     order of the trees, or `value_indices` (n_rows, n_trees) is overwritten; the other
     one has no rows.
 
-    `used`, `walk`, `schedule` and `categories` are `Forms`. If `schedule` is None, what
-    stands below an `if` that asks this first is not compiled.
+    `used`, `walk`, `schedule` and `categories` are `Forms`. If `schedule` is None, code
+    below an `if` that tests this first is not compiled.
     """
     n_rows = max(total.shape[0], value_indices.shape[0])
     n_columns = used.shape[0]
@@ -288,7 +288,7 @@ def _evaluate(
 
 @kernel
 def add_trees(X, row_indices, forms, block, table, tree_output, total):
-    """Add what each tree says to the raw scores.
+    """Add what each tree contributes to the raw scores.
 
     Parameters
     ----------

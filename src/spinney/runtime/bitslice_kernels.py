@@ -276,15 +276,15 @@ def _compare_chain(
 ):
     """Evaluate all conditions of a chain for a block of rows.
 
-    A row's outcome is yes up to its rank and no from there. So the outcomes to one
-    condition are copied to the next, less the rows that have their rank there.
+    A row's outcome is yes up to its rank and no from there. So the outcomes of one
+    condition are copied to the next, without the rows that have their rank there.
 
     Parameters
     ----------
     rank : scratch of shape (n_rows,), dtype=uint32
     last_row : scratch of shape (n_conditions + 1,), dtype=uint32
-        Rows of the same rank are linked: here is the last one, counted from 1, and
-        `rank` has the one before each, once it has told its rank.
+        Rows of the same rank are linked: this has the last one, counted from 1. After
+        the rank of a row has been read, `rank` has the row before it.
     """
     begin, end = schedule.chain_offsets[chain], schedule.chain_offsets[chain + 1]
     kind, slot = schedule.condition_kind, schedule.condition_slot

@@ -1,8 +1,8 @@
 """The kernel for a few rows of small trees that test categories, see `leaf_masks`.
 
-The tests of a category need no evaluation: whether a row goes right is in a table, see
-`widening`. A line of it is copied for each row, one bit per test. The same rules as in
-`walk_kernels` apply.
+Tests of categories are looked up instead of evaluated: a table says whether a row goes
+right, see `widening`. A line of it is copied for each row, one bit per test. The same
+rules as in `walk_kernels` apply.
 """
 
 from __future__ import annotations

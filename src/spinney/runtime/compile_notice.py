@@ -1,7 +1,7 @@
-"""What is said about compilation: that it goes on, and that its outcome is lost.
+"""Notices about compilation: that it is running, and that its result is not kept.
 
 A process that compiles for more than two seconds says so once on standard error, if a
-person is likely to sit in front of it. If compiled kernels cannot be kept, every later
+person is likely to read it. If compiled kernels cannot be kept, every later
 process compiles them again: one warning says so, and how to avoid it.
 """
 

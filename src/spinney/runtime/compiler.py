@@ -1,8 +1,8 @@
-"""The compiler: the one place that imports Numba, and what holds where there is none.
+"""The compiler: the one place that imports Numba, and a fallback without it.
 
-Numba may be missing, and it refuses Pythons that are newer than it. Then kernels are
-what they are written as, plain Python: right, and slow. The engines have a plain twin
-in NumPy that is not (`plain`); what fits classifiers has none.
+Numba may be missing, and it refuses Pythons that are newer than it. Then kernels run as
+plain Python: correct, but slow. Engines have a faster counterpart in NumPy (`plain`);
+the code that fits classifiers has none.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ except Exception as error:  # whatever a library says that is not made for this 
     FunctionCache = object  # type: ignore
 
     def intrinsic(function: Callable[..., Any]) -> Any:  # type: ignore[no-redef]
-        """Leave alone what is never called."""
+        """Return the function unchanged; it is never called."""
         return function
 
     overload = None  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Kernels for rules that drop classes: the trees of hopeless classes are left out.
+"""Kernels for rules that drop classes: trees of dropped classes are not evaluated.
 
 The sum of a class that is dropped is minus infinity from then on, whatever is added to
 it, so that nothing else has to be remembered of a row. The same rules as in
@@ -87,7 +87,7 @@ def take_class(
 
 @kernel
 def drop_block(totals, row_index, k, bounds, classes):
-    """Drop classes of the rows of a block; rows with a single class left leave.
+    """Drop classes of the rows of a block; rows with a single class left exit.
 
     Parameters
     ----------
@@ -103,22 +103,22 @@ def drop_block(totals, row_index, k, bounds, classes):
     Returns
     -------
     n_left : int
-        How many rows stay.
+        How many rows continue.
     """
     n_left = 0
     for r in range(totals.shape[0]):
-        answer = _drop(totals, r, k, bounds)
-        classes[row_index[r]] = answer
+        decision = _drop(totals, r, k, bounds)
+        classes[row_index[r]] = decision
         for v in range(totals.shape[1]):
             totals[n_left, v] = totals[r, v]
         row_index[n_left] = row_index[r]
-        n_left += np.int64(answer < 0)
+        n_left += np.int64(decision < 0)
     return n_left
 
 
 @kernel
 def finish_rows(totals, row_index, decision_threshold, tolerance, classes):
-    """Predict rows that stayed to the end, with the best of the classes left.
+    """Predict rows that have not exited, with the best of the classes left.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def settle_dropping_rows(
     """Evaluate a few rows until a single class is left, or to the end.
 
     The next eight trees of classes that are left are walked at once. A class may be
-    dropped at an exit point among them; what its trees say is then not added.
+    dropped at an exit point among them; what its trees contribute is then not added.
 
     Parameters
     ----------
@@ -179,8 +179,8 @@ def settle_dropping_rows(
         tree = exit_points[first_exit - 1] if first_exit > 0 else 0
         n_seen = counts[row_index[r]] if first_exit > 0 else 0
         k = first_exit
-        answer = -1
-        while tree < n_trees and answer < 0:
+        decision = -1
+        while tree < n_trees and decision < 0:
             n_walked = 0
             while tree < n_trees and n_walked < 8:
                 if totals[r, tree_output[tree]] > -np.inf:
@@ -192,19 +192,19 @@ def settle_dropping_rows(
                 row, threshold, link, roots, 0, n_walked, slot_bits, max_depth, node
             )
             for i in range(n_walked):
-                while k < n_exits and exit_points[k] <= which[i] and answer < 0:
-                    answer = _drop(totals, r, k, bounds)
+                while k < n_exits and exit_points[k] <= which[i] and decision < 0:
+                    decision = _drop(totals, r, k, bounds)
                     k += 1
                 output = tree_output[which[i]]
-                if answer < 0 and totals[r, output] > -np.inf:
+                if decision < 0 and totals[r, output] > -np.inf:
                     totals[r, output] += table[u(link[u(2) * node[i]]), 0]
                     n_seen += 1
-            while k < n_exits and exit_points[k] <= tree and answer < 0:
-                answer = _drop(totals, r, k, bounds)
+            while k < n_exits and exit_points[k] <= tree and decision < 0:
+                decision = _drop(totals, r, k, bounds)
                 k += 1
-        if answer < 0:
-            answer = _final_verdict(totals, r, decision_threshold, tolerance)
-        classes[row_index[r]] = answer
+        if decision < 0:
+            decision = _final_verdict(totals, r, decision_threshold, tolerance)
+        classes[row_index[r]] = decision
         counts[row_index[r]] = n_seen
 
 

@@ -1,6 +1,6 @@
 """Kernels that turn category values into the numbers that trees compare.
 
-What is looked up, and how a key is made, stands in `spinney.forest.encoder`.
+What is looked up, and how a key is made, is described in `spinney.forest.encoder`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def encode_rows(numbers, hashes, tables, wide):  # type: ignore[no-untyped-def]
     Parameters
     ----------
     numbers : ndarray of shape (n_rows, n_features), dtype=float32
-        Rows; what stands in category columns does not matter.
+        Rows; the numbers in category columns are not used.
     hashes : ndarray of shape (n_rows, n_category_columns), dtype=uint64
         Hashes of the categories, extended by their sign.
     tables : Tables

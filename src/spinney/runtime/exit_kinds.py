@@ -1,4 +1,4 @@
-"""The ways in which a rule lets rows leave, as numbers for kernels and files."""
+"""The ways in which a rule lets rows exit, as numbers for kernels and files."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from __future__ import annotations
 BETWEEN, BY_COUNT, BY_MARGIN, BY_LEAD, BY_BIN, BY_ALL_COUNTS = 0, 1, 2, 3, 4, 5
 
 # A table by the votes of all classes holds eight predictions of four bits in each
-# number; this one is for rows that stay.
+# number; this one is for rows that continue.
 STAYS = 15
 
-# Bounds on how far a class may be behind, beyond which its trees are left out.
+# Bounds on how far a class may be behind, beyond which its trees are not evaluated.
 DROPPING = 6
 
-# What a rule says of a row that does not leave: it stays until the next exit point, or
-# it stays to the end whatever comes.
+# The decision for a row that does not exit: it continues to the next exit point, or it
+# is evaluated by all trees in any case.
 STAY, TO_THE_END = -1, -2

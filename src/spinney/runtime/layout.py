@@ -77,7 +77,7 @@ class Forms(NamedTuple):
     Where `schedule` is None the kernels for it are not compiled: most of the time.
     """
 
-    columns: NDArray[np.int64]  # the columns of a row that any node looks at
+    columns: NDArray[np.int64]  # the columns of a row that any node compares
     walk: Walk
     schedule: Schedule | None  # None if no tree is bitsliced
     categories: Categories

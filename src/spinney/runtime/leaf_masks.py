@@ -45,7 +45,7 @@ COST_LEVEL_OF_EIGHT, COST_WALKED_TREE = 3.3, 7.5
 class MaskArguments(NamedTuple):
     """What the kernel needs to know of a forest; callers splat it."""
 
-    columns: NDArray[np.int64]  # the columns of a row that any node looks at
+    columns: NDArray[np.int64]  # the columns of a row that any node compares
     condition_column: NDArray[np.int64]  # an index into `columns`
     condition_threshold: NDArray[np.floating]
     condition_kind: NDArray[np.uint8]  # whether NaN goes left

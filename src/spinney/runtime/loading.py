@@ -1,7 +1,7 @@
-"""Kernels that copy what a forest looks at from rows to where it is compared.
+"""Kernels that copy the columns that a forest compares from rows to scratch memory.
 
-The same rules as in `walk_kernels` apply. `row_indices` tells which rows of `X` are
-meant; with no entries at all they are all rows of `X`.
+The same rules as in `walk_kernels` apply. `row_indices` selects rows of `X`; if it is
+empty, all rows of `X` are copied.
 """
 
 from __future__ import annotations

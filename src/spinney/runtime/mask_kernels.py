@@ -25,7 +25,7 @@ from spinney.runtime.simd import exceeding, exceeding_or_missing
 
 u = np.uint64
 
-# Numba does not tell their types.
+# Numba does not expose their types.
 _local: Any = alloca_once_value
 _function: Any = get_or_insert_function
 
@@ -148,7 +148,7 @@ def add_masked_trees(
     outcomes,
     total,
 ):
-    """Add what each tree says about a few rows, given the outcomes of conditions."""
+    """Add what each tree contributes to a few rows, by the outcomes of conditions."""
     n_rows, n_outputs = total.shape
     lanes = 8 * outcomes.itemsize
     leaves = np.empty(lanes, dtype=np.uint64)

@@ -28,12 +28,12 @@ u = np.uint64
 class ExitArguments(NamedTuple):
     """What the kernels need to know of an exit rule; splatted, too."""
 
-    exit_points: NDArray[np.int64]  # numbers of trees after which a row may leave
+    exit_points: NDArray[np.int64]  # numbers of trees after which a row may exit
     kind: int  # how the sums of a row decide: see `exit_kinds`
     bounds: NDArray[np.float64]  # (2, n_exit_points), where sums decide
     stops: NDArray[np.int32]  # (n_exit_points, n_entries), where votes decide
     decision_threshold: float  # one output: the smallest sum of the second class
-    tolerance: float  # sums closer than this are left open; 0 if sums are exact
+    tolerance: float  # closer sums are not decided here; 0 if sums are exact
 
 
 @kernel
@@ -121,7 +121,7 @@ def class_of_row(
         With one output: the smallest raw score of the second class.
     margin : float
         With several outputs: how far the winner must be ahead of every other output.
-        0 leaves nothing open; ties go to the first.
+        With 0 every row is decided; ties go to the first.
     """
     n_outputs = ends.shape[1]
     totals = np.empty((1, n_outputs), dtype=table.dtype)
@@ -162,8 +162,8 @@ def _side(total, lower, upper):
 
 
 @kernel
-def _answer_by_all_counts(k, totals, r, stops):
-    """Return the prediction in the table for the votes of all classes, -1 to stay.
+def _decision_by_all_counts(k, totals, r, stops):
+    """Return the class in the table for the votes of all classes, -1 to continue.
 
     See `ExitRule.by_all_counts` for the rank of counts among all that there can be.
     """
@@ -175,19 +175,19 @@ def _answer_by_all_counts(k, totals, r, stops):
         for j in range(1, v + 1):
             term = term * (n_cast + j) // (j + 1)
         rank += term
-    answer = (np.int64(stops[k, rank >> 3]) >> (4 * (rank & 7))) & 15
-    return answer if answer != STAYS else -1
+    decision = (np.int64(stops[k, rank >> 3]) >> (4 * (rank & 7))) & 15
+    return decision if decision != STAYS else -1
 
 
 @kernel
 def _verdict(kind, k, totals, r, bounds, stops):
-    """Return the class with which row `r` leaves at exit point `k`, -1 if it stays."""
+    """Return the class with which row `r` exits at exit point `k`, -1 to continue."""
     if kind == BETWEEN:
         return _side(totals[r, 0], bounds[0, k], bounds[1, k])
     if kind == BY_COUNT:
         return np.int64(stops[k, u(totals[r, 0])])
     if kind == BY_ALL_COUNTS:
-        return _answer_by_all_counts(k, totals, r, stops)
+        return _decision_by_all_counts(k, totals, r, stops)
     best = 0
     for v in range(1, totals.shape[1]):
         if totals[r, v] > totals[r, best]:
@@ -197,10 +197,10 @@ def _verdict(kind, k, totals, r, bounds, stops):
         if v != best and totals[r, v] > second:
             second = totals[r, v]
     if kind == BY_MARGIN:
-        leaves = totals[r, best] - second > bounds[0, k]
+        exits = totals[r, best] - second > bounds[0, k]
     else:
-        leaves = second <= stops[k, u(totals[r, best])]
-    return best if leaves else -1
+        exits = second <= stops[k, u(totals[r, best])]
+    return best if exits else -1
 
 
 @kernel
@@ -229,15 +229,15 @@ def _final_verdict(totals, r, decision_threshold, tolerance):
 def settle_block(
     totals, row_index, kind, k, n_evaluated, bounds, stops, classes, counts, sums
 ):
-    """Let the rows of a block leave that an exit point allows to.
+    """Let rows of a block exit where the exit rule allows it at this exit point.
 
     Parameters
     ----------
     totals : ndarray of shape (n_rows, n_outputs)
-        Sums of the rows of the block. Those of the rows that stay move to the front.
+        Sums of the rows of the block. Those of rows that continue move to the front.
     row_index : ndarray of shape (n_rows,), dtype=int64
-        Where in `classes` and `counts` the predictions of each row belong. Those of the
-        rows that stay move to the front.
+        Where in `classes` and `counts` the predictions of each row belong. Those of
+        rows that continue move to the front.
     kind : int
         Part of an `ExitRule`, like `bounds` and `stops`.
     k : int
@@ -247,7 +247,7 @@ def settle_block(
     bounds, stops
         Parts of an `ExitRule`.
     classes, counts : ndarray, dtype=intp and int32
-        Overwritten: the class of rows that leave, -1 for those that stay, and
+        Overwritten: the class of rows that exit, -1 for those that continue, and
         `n_evaluated`.
     sums : ndarray of shape (n_all_rows, n_outputs) or (0, n_outputs), dtype=float64
         Overwritten where the predictions belong: the sums at this exit point. With no
@@ -256,37 +256,37 @@ def settle_block(
     Returns
     -------
     n_left : int
-        How many rows stay.
+        How many rows continue.
     """
-    # Answers are written for rows that stay, too, and overwritten when they leave, and
-    # rows that leave are moved as well, to be overwritten by the next: that costs less
-    # than a branch.
+    # Without a branch, which would cost more: predictions are also written for rows
+    # that continue, and overwritten when they exit. Rows that exit are also moved to
+    # the front, and overwritten by the next row.
     n_left = u(0)
     keeps_sums = sums.shape[0] > 0
     if kind == BETWEEN:
         lower, upper = bounds[0, k], bounds[1, k]
         for r in range(u(totals.shape[0])):
             total, at = totals[r, u(0)], row_index[r]
-            answer = _side(total, lower, upper)
-            classes[u(at)] = answer
+            decision = _side(total, lower, upper)
+            classes[u(at)] = decision
             counts[u(at)] = n_evaluated
             if keeps_sums:
                 sums[u(at), u(0)] = total
             totals[n_left, u(0)] = total
             row_index[n_left] = at
-            n_left += u(answer < 0)
+            n_left += u(decision < 0)
         return np.int64(n_left)
     for r in range(u(totals.shape[0])):
-        answer = _verdict(kind, k, totals, r, bounds, stops)
+        decision = _verdict(kind, k, totals, r, bounds, stops)
         at = row_index[r]
-        classes[u(at)] = answer
+        classes[u(at)] = decision
         counts[u(at)] = n_evaluated
         for v in range(u(totals.shape[1])):
             if keeps_sums:
                 sums[u(at), v] = totals[r, v]
             totals[n_left, v] = totals[r, v]
         row_index[n_left] = at
-        n_left += u(answer < 0)
+        n_left += u(decision < 0)
     return np.int64(n_left)
 
 
@@ -294,7 +294,7 @@ def settle_block(
 def finish_block(
     totals, row_index, n_evaluated, decision_threshold, tolerance, classes, counts, sums
 ):
-    """Answer the rows that all trees were evaluated for.
+    """Predict the rows for which all trees were evaluated.
 
     Parameters
     ----------
@@ -303,8 +303,8 @@ def finish_block(
     decision_threshold : float
         With one output: the smallest sum of the second class.
     tolerance : float
-        Sums that lie closer together than this (or to `decision_threshold`) are left
-        open; 0 if sums are exact.
+        Rows whose sums are closer together than this (or to `decision_threshold`) are
+        not decided here; 0 if sums are exact.
     classes, counts, sums
         As for `settle_block`. The class is -1 where the sums are too close to call.
     """
@@ -340,10 +340,11 @@ def settle_rows(
     counts,
     sums,
 ):
-    """Evaluate a few rows of `X`, those at `row_index`, until each may leave.
+    """Evaluate a few rows of `X`, those at `row_index`, until each may exit.
 
-    Eight trees are walked at once, which takes hardly longer than one: the exit points
-    among them come afterwards, in order, and the row leaves at the first that lets it.
+    Eight trees are walked at once, which takes hardly longer than one. The exit points
+    among them are checked afterwards, in order, and the row exits at the first that
+    allows it.
 
     Parameters
     ----------
@@ -354,7 +355,7 @@ def settle_rows(
     exit_points, kind, bounds, stops, decision_threshold, tolerance
         `ExitArguments`.
     first_exit : int
-        Number of the first exit point that the rows have not come to.
+        Number of the first exit point that the rows have not reached.
     totals : ndarray of shape (n_rows, n_outputs)
         Sums so far: of no trees, or of those before `first_exit`. Overwritten.
     row_index, classes, counts, sums
@@ -371,14 +372,14 @@ def settle_rows(
         load_slots(X, u(row_index[r]), slots, row)
         tree = exit_points[first_exit - 1] if first_exit > 0 else 0
         k = first_exit
-        answer = -1
-        while tree < n_trees and answer < 0:
+        decision = -1
+        while tree < n_trees and decision < 0:
             first = tree
             last = min(tree + 8, n_trees)
             walk_trees(
                 row, threshold, link, root, first, last, slot_bits, max_depth, node
             )
-            while tree < last and answer < 0:
+            while tree < last and decision < 0:
                 p = u(link[u(2) * node[tree - first]])
                 output = tree_output[tree]
                 if output >= 0:
@@ -388,11 +389,11 @@ def settle_rows(
                         totals[r, v] += table[p, v]
                 tree += 1
                 if k < n_exits and exit_points[k] == tree:
-                    answer = _verdict(kind, k, totals, r, bounds, stops)
+                    decision = _verdict(kind, k, totals, r, bounds, stops)
                     k += 1
-        if answer < 0:
-            answer = _final_verdict(totals, r, decision_threshold, tolerance)
-        classes[row_index[r]] = answer
+        if decision < 0:
+            decision = _final_verdict(totals, r, decision_threshold, tolerance)
+        classes[row_index[r]] = decision
         counts[row_index[r]] = tree
         if keeps_sums:
             for v in range(totals.shape[1]):
@@ -418,7 +419,7 @@ def early_sums_of_row(
     start,
     sums,
 ):
-    """Return class index and number of trees for one row, evaluated until it may leave.
+    """Return class index and number of trees for one row, evaluated until it may exit.
 
     Parameters
     ----------
@@ -431,7 +432,7 @@ def early_sums_of_row(
     start : ndarray of shape (n_outputs,)
         Sums before the first tree.
     sums : ndarray of shape (1, n_outputs) or (0, n_outputs), dtype=float64
-        Overwritten with the sums with which the row left, if there is room for them.
+        Overwritten with the sums at which the row exits, if there is room for them.
     """
     row_index = np.zeros(1, dtype=np.int64)
     classes = np.empty(1, dtype=np.intp)
@@ -479,7 +480,7 @@ def early_class_of_row(
     tolerance,
     start,
 ):
-    """Return the class index for one row, evaluated until it may leave.
+    """Return the class index for one row, evaluated until it may exit.
 
     Parameters
     ----------

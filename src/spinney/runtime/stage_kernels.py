@@ -1,9 +1,8 @@
 """A forest in stages, and the kernel that evaluates them one after another.
 
 A call from Python takes as long as a stage does for a hundred rows, because every array
-has to be taken out of its Python object. So the arrays of all stages lie one behind the
-other in the same ones, and one call evaluates all stages, each with its part of every
-array.
+has to be taken out of its Python object. So the arrays of all stages are joined into
+long arrays, and one call evaluates all stages, each with its part of every array.
 """
 
 from __future__ import annotations
@@ -218,11 +217,11 @@ def evaluate_stages(
     counts,
     sums,
 ):
-    """Evaluate rows stage by stage, and let them leave in between.
+    """Evaluate rows stage by stage, and let them exit in between.
 
     Where classes are dropped, there is a stage for each class between two exit points,
-    and only rows for which the class is left go through it. Before the first exit point
-    all classes are, and one stage does for them.
+    which evaluates only the rows for which the class is left. Before the first exit
+    point all classes are left, so one stage suffices.
 
     Parameters
     ----------
@@ -242,15 +241,15 @@ def evaluate_stages(
         Overwritten: first of all with the numbers of the rows that are left.
     classes : ndarray of shape (n_rows,), dtype=intp
     counts : ndarray of shape (n_rows,), dtype=int32
-        Overwritten with the predictions of rows that have left, and the number of trees
-        that were evaluated for them.
+        Overwritten with the predictions of rows that have exited, and the number of
+        trees that were evaluated for them.
     sums : ndarray of shape (n_rows, n_outputs) or (0, n_outputs), dtype=float64
-        Overwritten with the sums with which rows left, if there is room for them.
+        Overwritten with the sums at which rows exit, if there is room for them.
 
     Returns
     -------
     k : int
-        Number of the exit point that the rows left come to next.
+        Number of the next exit point of the rows that are left.
     n_left : int
         How many rows are left; 0 if all are predicted.
     """

@@ -1,8 +1,7 @@
 """Kernels that find, follow and mix stop rules, in time O(N²) and memory O(N).
 
 Every kernel takes validated, C-contiguous arrays and checks nothing: validation is
-the caller's task. All of them live in this one file because Numba's on-disk cache does
-not notice a change in a function imported from another file.
+the caller's task.
 
 All of them walk through the steps one by one and keep a few rows of numbers per state.
 Let W be the event that `j` of the first `i` votes are positive. Given W, the last of
@@ -79,8 +78,8 @@ def find_cheapest(
 ) -> tuple[float, int]:
     """Find the stop rule with the least weighted sum of votes and disagreement.
 
-    Works backwards from the last step: a state stops if that costs no more than going
-    on and doing from there what is best.
+    Works backwards from the last step: a state stops if that costs no more than
+    continuing optimally.
 
     Parameters
     ----------
@@ -145,9 +144,9 @@ def find_cheapest(
             stops[j] = 1.0 if stop <= cost[j] else 0.0
             cost[j] = min(cost[j], stop)
         # States that cost nothing either way do not occur under these prices, or are
-        # too unlikely for floats to compare. Should they occur nevertheless, do as in
-        # the next state closer to a tie, or go on until the rest cannot change the
-        # result.
+        # too unlikely for floats to compare. Should they occur nevertheless, decide as
+        # in the next state closer to a tie, or continue until the rest cannot change
+        # the result.
         stop = 0.0
         for j in range(half, -1, -1):
             if vote[j] + if_positive[j] + if_negative[j] < NEGLIGIBLE:
@@ -187,8 +186,8 @@ def follow(
     """
     n_voters = lower.shape[0] - 1
     middle = n_voters // 2
-    # Given that j of the first i votes are positive: the probability of still going on,
-    # the votes of those that have stopped, and the probability of either decision.
+    # Given that j of the first i votes are positive: the probability of not having
+    # stopped, the votes of those that have, and the probability of either decision.
     # Two copies of each, for this step and for the next; column 0 stands for j = -1.
     here = np.zeros((4, n_voters + 2))
     there = np.zeros((4, n_voters + 2))
@@ -239,11 +238,11 @@ def blend(
     extra_count: Counts,
     extra_stop: Numbers,
 ) -> int:
-    """Turn a lottery over rules without chance into one rule with chance.
+    """Turn a random choice among deterministic rules into one randomised rule.
 
-    Drawing one of the rules beforehand and keeping to it, or drawing anew in every
-    state with the right probability: both stop in every state equally often. That
-    probability is the share of those that stop there among those that get there.
+    Choosing one of the rules beforehand and following it stops in every state as often
+    as drawing independently in every state with the right probability: the share of
+    those that stop there among those that reach it.
 
     Parameters
     ----------
@@ -267,7 +266,7 @@ def blend(
     """
     n_rules = lowers.shape[0]
     n_voters = lowers.shape[1] - 1
-    # Probability of still going on, given that j of the first i votes are positive.
+    # Probability of not having stopped, given that j of the first i votes are positive.
     here = np.zeros((n_rules, n_voters + 2))
     there = np.zeros((n_rules, n_voters + 2))
     here[:, 1] = weights
@@ -295,12 +294,12 @@ def blend(
             if n_stop == n_rules:
                 stops[j] = 1.0
             elif stopping > 0.0:
-                # Rounded down to a multiple of 2**-60: towards going on, and exact
-                # arithmetic with it stays short.
+                # Rounded down to a multiple of 2**-60: towards continuing, and
+                # integers in exact arithmetic remain short.
                 stop = stopping / (stopping + going_on)
                 stops[j] = np.floor(stop * 2.0**60) * 2.0**-60
             else:
-                # Nobody stops here, or nobody comes here.
+                # No rule stops here, or the state is not reached.
                 stops[j] = 0.0
         n_extra = _note_row(
             i, stops, lower, upper, extra_step, extra_count, extra_stop, n_extra

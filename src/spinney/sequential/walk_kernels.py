@@ -1,8 +1,7 @@
 """Kernels that walk through trees in random order and add up scores or votes.
 
 Every kernel takes validated, C-contiguous arrays and checks nothing: validation is the
-caller's task. All of them live in this one file because Numba's on-disk cache does not
-notice a change in a function imported from another file.
+caller's task.
 """
 
 from __future__ import annotations

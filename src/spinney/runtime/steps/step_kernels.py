@@ -1,4 +1,4 @@
-"""Kernels that walk trees level by level and can be left after any step.
+"""Kernels that walk trees level by level and can be stopped after any step.
 
 They walk the layout of the runtime (`spinney.runtime.layout`) with the kernels of
 `spinney.runtime.walk_kernels`. A row's position in a tree is one number: its node,
@@ -23,7 +23,7 @@ u = np.uint64
 Counts = NDArray[np.int64]
 Positions = NDArray[np.uint32]
 
-# So few levels are walked one after another: eight rows at a time do not pay for them.
+# So few levels are walked row by row: walking eight rows at a time is not faster there.
 FEW_LEVELS = 2
 
 # Levels walked by all rows before those that have reached a leaf are left out, and
@@ -187,7 +187,7 @@ def step_block(
     before, after : ndarray of shape (n_trees,)
         Steps taken in each tree, in the one state and in the other.
     is_bitsliced : ndarray of shape (n_trees,), dtype=bool
-        Trees to leave as they are; see `bitslice_kernels`.
+        Trees that are not stepped here; see `bitslice_kernels`.
     position : ndarray of shape (n_trees, n_rows), dtype=uint32
         Node of each row in each tree; anything in a tree without steps so far. Updated.
     sums : ndarray of shape (n_rows, n_classes)
@@ -235,7 +235,7 @@ def step_block(
 
 @kernel
 def _add(table: Counts, output: int, new: Positions, sums: Counts) -> None:
-    """Add what the nodes of a tree do that has taken its first steps."""
+    """Add what the nodes contribute of a tree that has taken its first steps."""
     n_rows, n_classes = sums.shape
     if output >= 0:
         for r in range(n_rows):
@@ -257,7 +257,7 @@ def _add(table: Counts, output: int, new: Positions, sums: Counts) -> None:
 def _update(
     table: Counts, output: int, old: Positions, new: Positions, sums: Counts
 ) -> None:
-    """Take back what the old nodes have added and add what the new ones do."""
+    """Subtract what the old nodes contributed and add what the new ones contribute."""
     n_rows, n_classes = sums.shape
     if output >= 0:
         for r in range(n_rows):
