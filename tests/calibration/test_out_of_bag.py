@@ -172,7 +172,9 @@ def test_a_strategy_fitted_on_training_rows_keeps_its_bound_on_new_rows():
 )
 def test_weights_are_probabilities_whatever_is_known(votes, mask):
     if not mask.any():
-        with pytest.raises(InvalidArgumentError, match="no tree has left a row out"):
+        with pytest.raises(
+            InvalidArgumentError, match="every tree was trained on every row"
+        ):
             positive_vote_weights(votes, mask)
         return
     weights = positive_vote_weights(votes, mask)

@@ -213,7 +213,7 @@ def test_out_of_bag_needs_the_training_rows_and_samples(cancer):
     with pytest.raises(InvalidArgumentError, match="in the same order"):
         fitted(cancer, trade_off=0.0, error_rows="out_of_bag")
     others = np.vstack([X, X])[:300], np.concatenate([y, y])[:300]
-    with pytest.raises(InvalidArgumentError, match="the rows it was made for"):
+    with pytest.raises(InvalidArgumentError, match="the rows it was grown on"):
         FeatureCostPruner(
             FrozenEstimator(model), trade_off=0.0, error_rows="out_of_bag"
         ).fit(*others)
@@ -292,7 +292,7 @@ def test_features_on_demand_are_those_of_the_trees(cancer):
     _, X, y = cancer
     steps = make_pipeline(StandardScaler(), RandomForestClassifier(3)).fit(X, y)
     pruner = FeatureCostPruner(FrozenEstimator(steps), trade_off=0.0).fit(X, y)
-    with pytest.raises(UnsupportedModelError, match="makes them from others"):
+    with pytest.raises(UnsupportedModelError, match="computes them from others"):
         pruner.predict_lazily(lambda feature, rows: X[rows, feature], len(X))
 
 

@@ -208,7 +208,7 @@ def test_engines_share_stages_only_with_rules_of_the_same_stages():
 
 def test_members_that_are_called_have_no_classes_to_drop():
     rule = ExitRule.dropping([0, 1], [1], np.ones((1, 3, 3)), [0, 2])
-    with pytest.raises(InvalidArgumentError, match="of trees only"):
+    with pytest.raises(InvalidArgumentError, match="only if all members"):
         EarlyExitEngine(object(), rule)
 
 

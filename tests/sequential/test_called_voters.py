@@ -283,7 +283,7 @@ def test_a_committee_that_mixes_up_its_columns_is_refused():
         for k in range(2)
     ]
     model = VotingClassifier(narrow, voting="soft").fit(X, y)
-    with pytest.raises(UnsupportedModelError, match="knows 2 classes"):
+    with pytest.raises(UnsupportedModelError, match="has 2 classes"):
         fitted(model, X)
 
 
@@ -291,7 +291,7 @@ def test_members_that_are_not_alike_are_refused():
     X, y = make_classification(300, random_state=0)
     model = BaggingClassifier(LogisticRegression(), n_estimators=3).fit(X, y)
     model.estimators_[1] = RidgeClassifier().fit(X, y)
-    with pytest.raises(UnsupportedModelError, match="others have not"):
+    with pytest.raises(UnsupportedModelError, match="others do not"):
         fitted(model, X)
 
 

@@ -1,4 +1,4 @@
-"""The front door: a trained model in, a faster one out, with a promise."""
+"""Make a trained model faster, with a promise about its predictions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from spinney.readers import read_model
 from spinney.sequential.classifier import SequentialVotingClassifier
 
 METHODS = ("auto", "sequential", "cascade")
-# Fewer rows than this cannot be parted.
+# Fewer rows than this cannot be split.
 LEAST_ROWS = 6
 # Of rows on an engine, so many are drawn, and so many times what the promise takes.
 ROWS_TO_DRAW = 50_000
@@ -104,18 +104,18 @@ def accelerate(
         model file. With rows, a classifier.
     X : array-like or data frame of shape (n_rows, n_features), default=None
         Rows like those to be predicted, which the model was *not* trained on, for early
-        exit. No labels are needed. Thousands are good, tens of thousands better. From
-        Dask or Spark, a uniform random sample is drawn in one pass: 50,000 rows, or
-        twenty times as many as are needed to promise the bound, if that is more. None
-        evaluates all trees, with identical predictions.
+        exit. No labels are needed. Pass thousands of rows, or tens of thousands for
+        bounds of 0.1 % and less. From Dask or Spark, a uniform random sample is drawn
+        in one pass: 50,000 rows, or twenty times as many as are needed to promise the
+        bound, if that is more. None evaluates all trees, with identical predictions.
     y : array-like of shape (n_rows,), default=None
         Labels, used only for `max_accuracy_loss`.
     max_disagreement : float or {label: float}, default=1e-3
         Share of new rows whose prediction may differ from the model's own `predict`,
-        on average, in ``[0, 1)``. With 0 none ever differs, nor without rows, whatever
-        the bound. A mapping sets a bound for each class of the model, on the rows that
-        the model assigns to it: ``{"fraud": 0.01, "ok": 0.001}``. Each is established
-        on rows of its class, so that rare classes are covered too.
+        on average, in ``[0, 1)``. With 0 none ever differs. Without rows it is not
+        used, and none ever differs. A mapping sets a bound for each class of the model,
+        on the rows that the model assigns to it: ``{"fraud": 0.01, "ok": 0.001}``. Each
+        is established on rows of its class, so that rare classes are covered too.
     per_class : bool, default=False
         Whether a single `max_disagreement` is a bound for each class.
     max_accuracy_loss : float, default=None
@@ -130,10 +130,10 @@ def accelerate(
         If given, the bound holds with this probability, for example 0.95, and not only
         on average. It needs more rows and more trees. See Notes.
     method : {"auto", "sequential", "cascade"}, default="auto"
-        What to try: everything that suits the model, only votes or probabilities of
-        trees evaluated in random order, or only scores added up in a chosen order.
-        With ``"auto"`` a candidate is chosen only if it is faster than all trees. The
-        others need rows.
+        What to try: all methods that apply to the model (``"auto"``), only votes or
+        probabilities of trees evaluated in random order (``"sequential"``), or only
+        scores added up in a chosen order (``"cascade"``). With ``"auto"`` a candidate
+        is chosen only if it is faster than all trees. The others need rows.
     random_state : int, RandomState instance or None, default=None
         Draws the splits of the rows, and random orders. Pass an int to make these
         reproducible; the fastest candidate still depends on timings.
@@ -173,30 +173,30 @@ def accelerate(
 
     See Also
     --------
-    spinney.certify : What fresh rows prove about the result.
+    spinney.certify : Bounds the disagreement of the result on fresh rows.
     spinney.save : Saves the result to a file.
 
     Notes
     -----
-    *A bound on what?* On the share of rows whose label differs from the one that
-    ``model.predict`` gives. It is not a bound on errors against the true labels: where
-    the two differ, either may be right. (`max_accuracy_loss` is one: on errors of the
-    result minus errors of the model.) It is a mean over rows, of each class if there is
-    a bound for each. Nothing is promised about a single row; rows near the decision
-    threshold differ more often than others.
+    *A bound on what?* On the share of rows whose label differs from that of
+    ``model.predict``. It is not a bound on errors against the true labels: where the
+    two differ, either may be right. (`max_accuracy_loss` bounds errors: those of the
+    result minus those of the model.) The bound is on a mean over all rows, or over the
+    rows of each class if there is a bound for each. Nothing is promised about a single
+    row; rows near the decision threshold differ more often than others.
 
-    *Over which randomness?* Without `confidence` over everything: the rows given, the
-    order of the trees, and the new row. Averaged over these, the prediction for a new
-    row differs with a probability of at most `max_disagreement` (risk control [1]_).
-    With `confidence`, the share of such rows keeps the bound with this probability over
-    the draw of the rows held out for it [2]_; several bounds hold together with this
+    *Over which randomness?* Without `confidence`: over the calibration rows, the order
+    of the trees, and the new row. Averaged over these, the prediction for a new row
+    differs with a probability of at most `max_disagreement` (risk control [1]_). With
+    `confidence`, the share of such rows keeps the bound with this probability over the
+    draw of the rows held out for it [2]_; several bounds hold together with this
     probability. Both are exact, not asymptotic. The candidate is selected on other
     rows, so the selection does not weaken the bound.
 
-    *What would invalidate it?* Rows that the model was trained on: trees are more
-    confident on them than on new ones. Rows from another distribution than those to
-    come (drift). Dependent rows, such as several of one person. Calling this function
-    repeatedly until the result is satisfactory.
+    *What would invalidate it?* Calibration rows that the model was trained on, because
+    trees are more confident on them than on new ones. New rows from another
+    distribution (drift). Dependent rows, such as several of one person. Calling this
+    function repeatedly until the result is satisfactory.
 
     References
     ----------

@@ -36,18 +36,18 @@ def warm_up(
     cpu: str | None = None,
     verbose: Any = None,
 ) -> Timings:
-    """Compile all kernels now, so that no later call has to wait for it.
+    """Compile all kernels now, so that no later call has to wait for the compiler.
 
-    Meant for the build of a container image, and for services that must respond at
-    once. Kernels that are on disk already are loaded.
+    Meant for the build of a container image, and for services whose first request must
+    be fast. Kernels that are already on disk are loaded.
 
     Parameters
     ----------
     into : path or None, default=None
         Folder for the compiled kernels, created if needed. Processes that use them set
         ``SPINNEY_CACHE_DIR`` to it; for them it may be read-only. None means the
-        folder that spinney uses anyway: ``SPINNEY_CACHE_DIR`` if set, else beside the
-        package, else in the user's cache.
+        folder that spinney uses by default: ``SPINNEY_CACHE_DIR`` if set, else beside
+        the package, else in the user's cache.
     cpu : str or None, default=None
         Level of processors to compile for, so that one folder serves a fleet of mixed
         processors: ``"x86-64"``, ``"x86-64-v2"``, ``"x86-64-v3"``, ``"x86-64-v4"``, or
@@ -73,8 +73,8 @@ def warm_up(
 
     Notes
     -----
-    With `into` or `cpu` a separate process compiles: what this one has loaded already
-    would not be written again.
+    With `into` or `cpu`, kernels are compiled in a separate process, because this one
+    would not write those that it has already loaded.
 
     Examples
     --------

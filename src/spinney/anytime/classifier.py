@@ -27,10 +27,10 @@ from spinney.runtime.steps.engine import StepEngine
 class AnytimeForestClassifier(EnsembleClassifier):
     """Classifier that can predict after any number of steps, improving with each.
 
-    A step goes one level down in one tree. Inner nodes have values too, so that a
-    forest can be stopped in any state: the sum over the nodes it has reached decides.
-    The order of the steps determines how soon predictions are good; `fit` finds it on
-    labelled rows.
+    A step goes one level down in one tree. Inner nodes have values too, so a forest
+    can be stopped in any state: its prediction is that of the sum over the nodes
+    reached. The order of the steps determines how soon predictions are good; `fit`
+    finds it on labelled rows.
 
     Parameters
     ----------
@@ -83,12 +83,12 @@ class AnytimeForestClassifier(EnsembleClassifier):
     -----
     States are counted in steps of the order. For a row that has reached a leaf early,
     further steps of that tree change nothing and cost nothing. The sums over the nodes
-    are kept as whole numbers: a state has the same prediction whichever way it was
-    reached. Ties go to the first class. A row that has reached a leaf of every tree has
+    are kept as integers, so a state has the same prediction however it was reached.
+    Ties go to the first class. A row that has reached a leaf of every tree has
     the prediction of the model itself.
 
-    An order is fitted to the rows of `fit`; with rows that the model was trained on it
-    would be fitted to accuracies that are too good. Hold out some rows for it.
+    An order is fitted to the rows of `fit`. Hold out some rows for it: on rows that
+    the model was trained on, accuracies are too high.
 
     The orders are those of [1]_.
 
@@ -137,8 +137,8 @@ class AnytimeForestClassifier(EnsembleClassifier):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            Rows to rate orders on. An unfitted estimator is trained on three quarters
-            of them, and the rest is for the order.
+            Rows to evaluate orders on. An unfitted estimator is trained on three
+            quarters of them, and the rest is used for the order.
         y : array-like of shape (n_rows,)
             Their labels.
 
@@ -150,8 +150,9 @@ class AnytimeForestClassifier(EnsembleClassifier):
         if y is None:
             # scikit-learn's common checks look for the first words.
             msg = (
-                "requires y to be passed, but the target y is None: an order is judged "
-                "by how many rows it classifies correctly. Pass the labels of X."
+                "requires y to be passed, but the target y is None: orders are "
+                "compared by how many rows they classify correctly. Pass the labels "
+                "of X."
             )
             raise InvalidArgumentError(msg)
         # Nothing is promised about new rows, and orders are best judged on all classes.
@@ -241,15 +242,15 @@ class AnytimeForestClassifier(EnsembleClassifier):
         labels : ndarray of shape (n_rows,)
             Class labels.
         n_steps : ndarray of shape (n_rows,), dtype=int64
-            Steps that each row got. Rows advance together in blocks; if the time is up
-            in the middle of a round, the last blocks got fewer steps.
+            Steps that each row took. Rows advance together in blocks; if the time is up
+            in the middle of a round, the last blocks have taken fewer steps.
 
         Notes
         -----
-        Checking `X` is part of the time and cannot be cut short. The clock is read
-        every few steps, and a step is not started if it would hardly end in time.
-        How long things take is found out by `fit`, or when a fitted classifier is
-        loaded, and corrected by every batch of 256 rows and more.
+        The time includes checking `X`, which cannot be interrupted. The clock is read
+        every few steps, and a step is not started if it is unlikely to end in time.
+        Speeds are measured by `fit`, or when a fitted classifier is loaded, and updated
+        by every batch of 256 rows or more.
         """
         begin = perf_counter()
         if isinstance(seconds, bool) or not isinstance(seconds, Real):
@@ -294,7 +295,7 @@ class AnytimeForestClassifier(EnsembleClassifier):
         Parameters
         ----------
         x : array-like of shape (n_features,)
-            The row; a table with one row will do too.
+            The row; a table with one row is accepted, too.
 
         Returns
         -------
@@ -347,7 +348,7 @@ class AnytimeForestClassifier(EnsembleClassifier):
             )
             raise InvalidArgumentError(msg)
         if len(rows) == 0:
-            msg = "An order needs rows to be judged by, got none. Pass some rows."
+            msg = "An order is fitted to rows, and X has none. Pass some rows."
             raise InvalidArgumentError(msg)
         return OrderingRows.of_rows(self.forest_, rows, codes, self.n_jobs)
 

@@ -297,7 +297,7 @@ def _refuse_beyond_memory(
     if needed > allowed:
         msg = (
             f"The optimal order of {len(n_levels)} trees of depth up to "
-            f"{int(n_levels.max()) - 1} has {_shown(n_states)} states to judge and "
+            f"{int(n_levels.max()) - 1} has {_shown(n_states)} states to evaluate and "
             f"needs about {_shown(needed / 2**30)} GiB of memory; "
             f"{_shown(allowed / 2**30)} GiB are allowed. {hint}"
         )

@@ -44,8 +44,8 @@ class AllTreesClassifier(DropIn, CountingClassifier):
     """Predict with all trees of a classifier, exactly as the model does.
 
     ``spinney.accelerate(model)`` returns it, and so does ``accelerate(model, X)`` where
-    evaluating fewer trees does not pay off or cannot be promised. It has the methods of
-    the other classifiers, so that it can replace them, and those of the model.
+    early exit is not faster or cannot keep the bound. It has the methods of the other
+    classifiers, so that it can replace them, and those of the model.
 
     Parameters
     ----------

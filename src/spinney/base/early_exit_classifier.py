@@ -1,4 +1,4 @@
-"""What classifiers share that evaluate trees until the prediction is clear."""
+"""What classifiers share that evaluate trees until the prediction is decided."""
 
 from __future__ import annotations
 

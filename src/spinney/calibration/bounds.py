@@ -27,15 +27,15 @@ class Certificate:
     Parameters
     ----------
     disagreement : float
-        Share of the rows on which the two differed; NaN if there were no rows.
+        Share of the rows on which the two differ; NaN if there are no rows.
     upper_bound : float
         Bound on the share among all rows of the same kind, at `confidence`.
     n_rows : int
         Rows compared.
     n_disagreements : int
-        Rows among them on which the two differed.
+        Rows among them on which the two differ.
     confidence : float
-        Probability with which rows drawn at random lead to a bound that holds.
+        Probability, over the draw of the rows, that the bound holds.
     by_class : mapping
         A certificate for the rows that the full ensemble assigns to each class, if
         requested; each holds with this confidence on its own.
@@ -116,18 +116,18 @@ def certify(
     from. It is an average over rows; it does not hold for each single row. The
     classifier is taken as it is, with the order of trees that its `fit` has drawn.
 
-    Over which randomness: the draw of `X`. With probability `confidence` at least, `X`
-    comes out so that the bound holds (one-sided Clopper-Pearson bound [1]_, never less
-    whatever the number of rows).
+    Over which randomness: the draw of `X`. With probability `confidence` or more, `X`
+    is drawn such that the bound holds (one-sided Clopper-Pearson bound [1]_, which is
+    exact for any number of rows).
 
     Each bound on a class has the same confidence on its own. For all K classes to hold
     together, pass a confidence of ``1 - (1 - confidence) / K``.
 
-    What would invalidate it: rows that the classifier was fitted or its settings were
-    chosen on; dependent rows (duplicates, several rows of one person);
-    new rows of another distribution (drift); certifying several classifiers on the
-    same rows and keeping the best, or repeating it with more rows until the bound
-    is good enough.
+    What would invalidate it: rows to which the classifier was fitted or on which its
+    settings were chosen; dependent rows (duplicates, several rows of one person); new
+    rows of another distribution (drift); certifying several classifiers on the same
+    rows and keeping the best, or repeating it with more rows until the bound is good
+    enough.
 
     References
     ----------
@@ -196,7 +196,7 @@ def clopper_pearson_upper(n_events: int, n_rows: int, confidence: float) -> floa
     Parameters
     ----------
     n_events : int
-        How often the event was seen, from 0 to `n_rows`.
+        How often the event occurred, from 0 to `n_rows`.
     n_rows : int
         Number of independent rows. With 0 the bound is 1.
     confidence : float
@@ -205,8 +205,8 @@ def clopper_pearson_upper(n_events: int, n_rows: int, confidence: float) -> floa
     Returns
     -------
     upper_bound : float
-        The largest probability at which so few events still have a chance of
-        ``1 - confidence``; 1 if the event was seen on every row.
+        The largest probability of the event for which so few events occur with a
+        probability of ``1 - confidence``; 1 if the event occurred on every row.
     """
     n_rows = check_n_rows("n_rows", n_rows, None)
     n_events = check_n_rows("n_events", n_events, n_rows)

@@ -100,14 +100,14 @@ def certify_sequence(
     -----
     With probability `confidence` at least, over the draw of the certification rows,
     the disagreement of the candidate returned is at most `max_disagreement` (or None
-    is returned): to return one that breaks the bound, the *first* of the sequence that
-    breaks it must have passed its test, and that single test errs with probability
-    ``1 - confidence`` at most. So there is nothing to pay for the number of
-    candidates, and they may depend on one another in any way.
+    is returned). A candidate that breaks the bound can only be returned if the *first*
+    such candidate of the sequence has passed its test, and that single test errs with
+    probability ``1 - confidence`` at most. So the number of candidates needs no
+    correction, and they may depend on one another in any way.
 
     The candidates and their order must be fixed before the certification rows are
-    looked at. Going on after a failure, taking the best of all, or moving on to finer
-    steps once the result is known invalidates the statement.
+    used. The statement does not hold if testing continues after a failure, if the best
+    of all candidates is taken, or if finer steps are added once the result is known.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Watch a classifier in production: does its promise still hold on live rows?
+"""Monitor in production whether the promise of a classifier still holds on live rows.
 
-A random share of the live rows is also predicted by all trees, and an e-process keeps
-count: a number that stays small as long as the disagreement keeps its bound, and grows
-without limit once it does not. It may be read after every row.
+A random share of the live rows is also predicted by all trees. An e-process measures
+the evidence against the bound: it remains small as long as the disagreement keeps its
+bound, and grows without limit once it does not. It may be read after every row.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _NONE = np.zeros(0, dtype=np.int64)
 class Monitor:
     """Check a random share of live rows against all trees, and raise an alarm.
 
-    Use it in place of the classifier. Rows that are checked cost what all trees cost;
-    the others cost what they did.
+    Use it in place of the classifier. Rows that are checked take the additional time
+    of all trees; the others take hardly longer than before.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Monitor:
 
     See Also
     --------
-    spinney.certify : What a fixed number of rows proves, evaluated once.
+    spinney.certify : Bounds the disagreement once, on a fixed number of rows.
 
     Notes
     -----
@@ -70,9 +70,9 @@ class Monitor:
     a probability of 95 % for independent rows. (With a promise on average, a classifier
     may exceed its bound from the start, by chance; that is worth an alarm, too.)
 
-    *Several processes.* Each has its own monitor; add up their counts with `merge` in
-    one place and use the alarm there. Using the alarms of all of them raises more false
-    ones, one in twenty for each.
+    *Several processes.* Each has its own monitor. Add up their counts with `merge` in
+    one place, and use the alarm of the result. Each single monitor raises a false alarm
+    with a probability of up to 5 %, so using the alarms of all of them raises more.
 
     References
     ----------

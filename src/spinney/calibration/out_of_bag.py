@@ -72,9 +72,9 @@ def out_of_bag_mask(model: Any, n_rows: int) -> NDArray[np.bool_]:
     trained_on = getattr(model, "_n_samples", n_rows)
     if n_rows != trained_on:
         msg = (
-            f"Out-of-bag votes are those about the training rows: {name} was trained "
-            f"on {trained_on} rows, got {n_rows}. Pass the rows it was trained on, in "
-            "the same order."
+            f"Out-of-bag votes exist for the training rows only: {name} was trained on "
+            f"{trained_on} rows, got {n_rows}. Pass the rows it was trained on, in the "
+            "same order."
         )
         raise InvalidArgumentError(msg)
     mask = np.ones((n_rows, len(samples)), dtype=bool)
@@ -82,9 +82,9 @@ def out_of_bag_mask(model: Any, n_rows: int) -> NDArray[np.bool_]:
         mask[seen, tree] = False
     if not mask.any():
         msg = (
-            f"There are no out-of-bag votes: every tree of {name} has seen every row "
-            f"(bootstrap={model.bootstrap}). Train with bootstrap=True, or calibrate "
-            "on rows that the model was not trained on."
+            f"There are no out-of-bag votes: every tree of {name} was trained on every "
+            f"row (bootstrap={model.bootstrap}). Train with bootstrap=True, or "
+            "calibrate on rows that the model was not trained on."
         )
         raise UnsupportedModelError(msg)
     return mask
@@ -317,8 +317,8 @@ def _require_some(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     kept: NDArray[np.bool_] = np.asarray(mask.any(axis=1))
     if not kept.any():
         msg = (
-            "There are no out-of-bag votes: no tree has left a row out. Pass the rows "
-            "of a model that was trained with bootstrap=True."
+            "There are no out-of-bag votes: every tree was trained on every row. Pass "
+            "the rows of a model that was trained with bootstrap=True."
         )
         raise InvalidArgumentError(msg)
     return kept

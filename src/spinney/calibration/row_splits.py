@@ -58,12 +58,12 @@ def split_rows(
 
     Notes
     -----
-    There is no way here to use the same row for fitting and, in turn, for proving.
-    The counts of a cross-validation belong to several classifiers, none of which is the
-    one in use, and they depend on one another, so their sum is not binomial. What can
-    be proven without further assumptions (a bound for each fold, at a confidence that
-    pays for all of them) is weaker than the bound from a single split. Before the
-    rows for certification are touched everything is allowed, cross-fitting included.
+    No row is used both for fitting and for proving, as cross-validation would. The
+    counts of a cross-validation belong to several classifiers, none of which is the one
+    in use, and they depend on one another, so their sum is not binomial. A bound that
+    needs no further assumptions (one for each fold, at a confidence corrected for the
+    number of folds) is weaker than the bound from a single split. Anything is allowed
+    before the rows for certification are used, cross-fitting included.
     """
     from sklearn.utils import check_random_state
 

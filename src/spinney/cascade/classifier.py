@@ -1,4 +1,4 @@
-"""A classifier that adds up trees until the score is as good as decided."""
+"""A classifier that adds up trees until the score is decisive."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ ORDERED, TRIED = 0.5, 0.95
 
 
 class CascadeClassifier(EarlyExitClassifier):
-    """Predict like the full ensemble, exiting early once the sum of its trees is clear.
+    """Predict like the full ensemble, with early exit once the score is decisive.
 
-    The trees of a boosted or averaged ensemble are summed in an optimized order. At
+    The trees of a boosted or averaged ensemble are summed in an optimised order. At
     each exit point the partial score is compared with two thresholds (with several
-    classes: the lead of the best class with one); rows beyond them exit, the others
-    continue. In gradient boosting with several classes, where each tree adds to one of
-    them, classes that are too far behind are dropped one by one, and their trees are
-    skipped. Order and thresholds are fitted to rows without labels.
+    classes, the lead of the best class is compared with one). Rows beyond them exit,
+    the others continue. In gradient boosting with several classes, where each tree adds
+    to one of them, classes that are too far behind are dropped one by one, and their
+    trees are skipped. Order and thresholds are fitted to rows without labels.
 
     Parameters
     ----------
@@ -79,13 +79,15 @@ array-like, default="qwyc"
         together), or a permutation. Where classes are dropped, ``"qwyc"`` keeps the
         trees as trained, a round of all classes at a time.
     rule : {"thresholds", "fan", "optimal"}, default="thresholds"
-        When a row exits: thresholds at which an early prediction is equally likely to
-        be wrong at every exit point; the rule of Fan et al.; or thresholds that spread
-        the allowed disagreement over the exit points so that the fewest trees are
-        evaluated. Classes are dropped with ``"thresholds"`` only.
+        When a row exits. ``"thresholds"``: beyond thresholds at which an early
+        prediction is equally likely to be wrong at every exit point. ``"fan"``: by the
+        rule of Fan et al. ``"optimal"``: beyond thresholds that distribute the allowed
+        disagreement over the exit points so that the fewest trees are evaluated.
+        Classes are dropped with ``"thresholds"`` only.
     early_exit : {"both", "negative", "positive"}, default="both"
         Which predictions may exit early. With ``"negative"`` rows are rejected early,
-        and all others are scored in full. Other than ``"both"`` for two classes only.
+        and all others are scored in full. ``"negative"`` and ``"positive"`` are for two
+        classes only.
     tree_costs : array-like of shape (n_trees,), default=None
         Cost of each tree, positive; 1 each by default. Used by ``order="qwyc"`` and
         ``rule="optimal"``. With costs given, their sum is minimised, and there are
@@ -149,21 +151,21 @@ array-like, default="qwyc"
     See Also
     --------
     spinney.SequentialVotingClassifier : Trees in random order, and a theory for it.
-    spinney.certify : What fresh rows prove about a fitted classifier.
+    spinney.certify : Bounds the disagreement of a fitted classifier on fresh rows.
 
     Notes
     -----
     Disagreement is measured against the full ensemble; it is not an error rate.
 
     The bound is for new rows from the distribution of `X`. Order and thresholds are
-    fitted to one half of `X`, from the most conservative to the most aggressive, and
-    the other half decides how aggressive to be (risk control [2]_): averaged over the
-    draw of `X`, the prediction for a new row differs with a probability of at most
-    `max_disagreement`. With `confidence` the share of such rows keeps the bound with
-    that probability over the draw of the second half. If half of the rows are too few
-    for the bound, more are held out for it; if all are too few, a warning says how many
-    are needed, and rows exit only where the remaining trees cannot change the
-    prediction.
+    fitted to one half of `X`: a sequence of rules from the most conservative to the
+    most aggressive. The other half determines which of them is used (risk control
+    [2]_): averaged over the draw of `X`, the prediction for a new row differs with a
+    probability of at most `max_disagreement`. With `confidence` the share of such rows
+    keeps the bound with that probability over the draw of the second half. If half of
+    the rows are too few for the bound, more are held out for it; if all are too few, a
+    warning says how many are needed, and rows exit only where the remaining trees
+    cannot change the prediction.
 
     Bounds for classes are established on the rows of each class: averaged over the draw
     of `X`, the prediction for a new row that the full ensemble assigns to a class
@@ -483,8 +485,8 @@ array-like, default="qwyc"
         Returns
         -------
         scores : ndarray of shape (n_rows,)
-            The raw score of the whole ensemble less the score from which it is
-            positive; above zero where `predict` says ``classes_[1]``. Rows that were
+            The raw score of the whole ensemble minus the decision threshold; above zero
+            where `predict` returns ``classes_[1]``. Rows that were
             rejected early have the smallest score that the ensemble can give.
         """
         rows = self._rows(X)

@@ -86,7 +86,10 @@ def fit_fan(
         msg = "Pass either max_disagreement or gamma, and not both."
         raise InvalidArgumentError(msg)
     if gamma is not None and not gamma >= 0.0:
-        msg = f"gamma must not be negative, got {gamma!r}. It counts deviations."
+        msg = (
+            f"gamma must not be negative, got {gamma!r}. It is a number of standard "
+            "deviations."
+        )
         raise InvalidArgumentError(msg)
     sequence = check_order(order, table.n_trees)
     points = check_exit_points(exit_points, table.n_trees)

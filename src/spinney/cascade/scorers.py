@@ -37,7 +37,7 @@ class Cascade:
     Parameters
     ----------
     rule : ExitRule
-        The order, and when to stop.
+        The order, and when a row is decided.
     base : ndarray of shape (n_outputs,)
         Score before any scorer.
     beta : float

@@ -237,7 +237,7 @@ def _refuse_without_probabilities(loaded: Any, classes: Any) -> None:
     if not hasattr(loaded, "predict_proba"):
         msg = (
             f"--proba writes probabilities, and this {type(loaded).__name__} has only "
-            "labels, as the model it was made of. Leave --proba out."
+            "labels, like the model inside it. Leave --proba out."
         )
         raise InvalidArgumentError(msg)
 

@@ -45,9 +45,10 @@ def export_c(
 ) -> ExportReport:
     """Write a forest or a fitted classifier as one C file, with a header beside it.
 
-    The code is C99 without any library: no allocation, no recursion, no state of its
-    own; tables are constant. It exits early where the classifier does, takes single
-    steps for anytime classifiers, and buys features for pruned ones.
+    The code is C99 and needs no library. It does not allocate memory or recurse, and
+    has no state of its own; tables are constant. It exits early where the classifier
+    does, takes single steps for anytime classifiers, and fetches features on demand for
+    pruned ones.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ def export_c(
     path : str or path
         The C file; its name ends with ``.c``. The header has the same name with ``.h``.
     name : str, default=None
-        What all names in the file begin with; by default the name of the file.
+        Prefix of all names in the file; by default the name of the file.
     arithmetic : {"exact", "integer"}, default="exact"
         Exact: every prediction is the one that Python makes, with sums of the same type
         in the same order. Integer: no floating point after the input; leaf values are
@@ -86,12 +87,12 @@ def export_c(
     Returns
     -------
     report : ExportReport
-        What was written, its bytes, and what each width costs.
+        What was written, its size, and the measurements of each width.
 
     Raises
     ------
     InvalidArgumentError
-        If an argument is wrong. Nothing has been written then.
+        If an argument is invalid. Nothing is written then.
     UnsupportedModelError
         If `obj` cannot be exported.
 
@@ -99,7 +100,7 @@ def export_c(
     -----
     SpinneyWarning
         If the rows do not prove the bound in integer arithmetic, even with 32 bits. The
-        files are written all the same and say so.
+        files are written nevertheless, and state this.
 
     See Also
     --------
@@ -109,10 +110,10 @@ def export_c(
     -----
     A bound on what, in integer arithmetic: on the share of rows whose prediction
     differs from the original model's, early exit and rounding taken together. It is
-    measured again on `X` after rounding, width by width from 32 bits down, until one
-    fails. In expectation: over the draw of `X` and of new rows of the same kind. What
-    would invalidate it: rows that had a part in training or fitting, rows that depend
-    on one another, new rows of another kind.
+    established on `X` after rounding, width by width from 32 bits down, until one
+    fails. Over which randomness: without `confidence` it holds on average over the draw
+    of `X` and of new rows of the same kind. What would invalidate it: rows that were
+    used in training or fitting, dependent rows, new rows from another distribution.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The exported code as a Python object: compiled by the C compiler that is there."""
+"""The exported code as a Python object, compiled by the installed C compiler."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ PyMODINIT_FUNC PyInit_$name(void) {
 def compile(obj: Any, *, verbose: Any = None) -> CompiledModel:
     """Compile a forest or a fitted classifier with the C compiler of this machine.
 
-    The code is that of :func:`spinney.export_c`, in exact arithmetic, so that the
-    predictions are those of `obj`. For single rows and small batches, where a call
-    costs as much as the trees; nothing of it needs Numba once it is compiled.
+    The code is that of :func:`spinney.export_c`, in exact arithmetic, so the
+    predictions are those of `obj`. Use it for single rows and small batches, where a
+    call takes as long as the trees. Once compiled, it does not need Numba.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def compile(obj: Any, *, verbose: Any = None) -> CompiledModel:
     verbose : bool, callable or None, default=None
         Whether to draw a progress bar on standard error; a callable is called with the
         share of the work that is done. None draws one in interactive use, if it takes
-        more than two seconds: the C compiler does not tell how far it is.
+        more than two seconds. (The C compiler itself reports no progress.)
 
     Returns
     -------
@@ -112,9 +112,9 @@ def compile(obj: Any, *, verbose: Any = None) -> CompiledModel:
     Raises
     ------
     RuntimeError
-        If there is no C compiler: the environment variable CC names one, or it is
-        called cc, gcc, clang or tcc. Also if it fails, if what it makes does not load
-        here, or if there is no folder for temporary files.
+        If there is no C compiler: the one that the environment variable CC names, or
+        else cc, gcc, clang or tcc. Also if it fails, if the compiled library cannot be
+        loaded, or if there is no folder for temporary files.
 
     See Also
     --------

@@ -130,10 +130,11 @@ def _compiled(
             return ctypes.CDLL(str(library)), answer
         except (ImportError, OSError) as error:
             msg = (
-                f"What {shown} has compiled does not load here: {error}. Either it "
-                "compiles for another processor, or nothing may be executed in "
-                f"{str(folder.parent)!r}: name another compiler in the environment "
-                "variable CC, or another folder in TMPDIR, before Python starts."
+                f"The library that {shown} compiled does not load here: {error}. "
+                "Either the compiler targets another processor, or nothing may be "
+                f"executed in {str(folder.parent)!r}: name another compiler in the "
+                "environment variable CC, or another folder in TMPDIR, before Python "
+                "starts."
             )
     raise CompilerError(msg)
 

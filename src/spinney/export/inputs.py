@@ -265,8 +265,8 @@ def _refuse_categories(
     words = np.diff(forest.category_offsets).max(initial=0)
     if int(words) * 32 > MAX_CATEGORY:
         msg = (
-            f"A set of categories reaches beyond {MAX_CATEGORY:,}, which the code "
-            "cannot hold. Number the categories from 0 on."
+            f"A category is above {MAX_CATEGORY:,}, the largest that generated code "
+            "supports. Number the categories from 0 on."
         )
         raise UnsupportedModelError(msg)
     if is_integer and (scales[column[(flags & CATEGORICAL) > 0]] != 1.0).any():
@@ -299,8 +299,8 @@ def _missing_integer(
         return None
     if len(found) > 1 or len(*found) > 1:
         msg = (
-            f"{forest.source} takes {forest.missing_value!r} for a missing value, "
-            f"which is not one and the same {input_type} in all columns. Pass the same "
+            f"{forest.source} treats {forest.missing_value!r} as a missing value, "
+            f"which must be the same {input_type} in all columns. Pass the same "
             "input_scale for all of them, or float rows."
         )
         raise InvalidArgumentError(msg)

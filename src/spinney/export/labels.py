@@ -57,8 +57,8 @@ def _written(items: list[Any]) -> tuple[str, int, list[str]]:
         for item in items:
             if "\0" in item or not _is_unicode(item):
                 msg = (
-                    f"The class label {item!r} has a character that no string in C can "
-                    "hold. Encode the labels before training."
+                    f"The class label {item!r} has a character that a string in C "
+                    "cannot contain. Encode the labels before training."
                 )
                 raise UnsupportedModelError(msg)
         longest = max(len(item.encode()) + 1 for item in items)

@@ -109,9 +109,9 @@ def program_of(obj: Any) -> Program:
         forest.n_outputs, len(forest.classes) if forest.classes is not None else 0
     ) > (MAX_OUTPUTS):
         msg = (
-            f"The model has {forest.n_outputs:,} outputs, and generated code holds at "
-            f"most {MAX_OUTPUTS:,}: each is a number on the stack. Export a model "
-            "with fewer classes."
+            f"The model has {forest.n_outputs:,} outputs, and generated code supports "
+            f"at most {MAX_OUTPUTS:,}, because each takes room on the stack. Export a "
+            "model with fewer classes."
         )
         raise UnsupportedModelError(msg)
     rule = obj.rule_ if isinstance(obj, EarlyExitClassifier) else None
@@ -216,8 +216,8 @@ def _forest_of(obj: Any) -> Forest:
         msg = (
             f"This {type(obj).__name__} holds several models, or some that are not "
             "trees, and only a single ensemble of trees can be exported. Export the "
-            "models inside one by one, with spinney.read_model(model), and put their "
-            "predictions together on the device."
+            "models inside one by one, with spinney.read_model(model), and combine "
+            "their predictions on the device."
         )
         raise UnsupportedModelError(msg)
     return forest

@@ -1,4 +1,4 @@
-"""What an export has written, and what it costs on the device."""
+"""What an export has written, and what it takes on the device."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class ExportReport:
     source, header : str
         The files.
     name : str
-        What all names in them begin with.
+        Prefix of all names in them.
     arithmetic : {"exact", "integer"}
-        What sums are made of.
+        The arithmetic of sums.
     layout : {"fast", "packed"}
         How the trees are written.
     flash_bytes : int
@@ -35,7 +35,7 @@ class ExportReport:
     width : int or None
         Bits of a leaf value in integer arithmetic.
     max_error : float
-        Proven bound on how far integer sums are off, in the unit of the scores.
+        Proven bound on the error of integer sums, in the unit of the scores.
     max_disagreement : float or None
         The bound that was to be kept, against the model itself.
     confidence : float or None
@@ -44,7 +44,7 @@ class ExportReport:
         Whether the rows have proven it; None in exact arithmetic, where the promise of
         the classifier stands as it is.
     widths : tuple of WidthTried
-        What each width that was tried costs.
+        Measurements of each width that was tried.
     """
 
     source: str

@@ -1,19 +1,18 @@
 """The one neutral representation of a trained ensemble.
 
-Readers make a `Forest` from a foreign model; everything else only sees a `Forest`.
+Readers make a `Forest` from a foreign model; everything else only uses a `Forest`.
 
-Inner nodes have a value too. No prediction of the whole ensemble uses it, but whoever
-stops half-way down a tree needs a prediction there. Where a library keeps none, or
-keeps one on another scale, the reader puts the mean of the leaves below, weighted by
-their training rows.
+Inner nodes have a value too. Predictions of the whole ensemble do not use it, but
+anytime prediction, which may stop half-way down a tree, does. Where a library stores
+none, or stores one on another scale, the reader uses the mean of the leaves below,
+weighted by their training rows.
 
 How a raw score becomes a label differs between libraries: a score above zero, a score
 of at least zero, a probability above one half, the larger of two rounded probabilities.
 All of these are steps of the raw score, so a forest stores one number,
 `decision_threshold`: the smallest raw score that means the second class. Where a
 library decides by probability, the reader finds it by bisection over the floating-point
-numbers themselves (`links.smallest_positive_score`), with the library's own rule as the
-judge.
+numbers themselves (`links.smallest_positive_score`), by the library's own rule.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class Forest:
         are those that `encoder` adds.
     threshold : array of shape (n_nodes,), float64
         Largest value that goes left. Never NaN. Plus infinity sends every number
-        left (scikit-learn writes it where a split only parts missing values), minus
+        left (scikit-learn writes it where a split only separates missing values), minus
         infinity sends left only minus infinity.
     left, right : array of shape (n_nodes,), int32
         Children as indices into the node arrays; -1 at a leaf.
@@ -94,31 +93,32 @@ class Forest:
     category_words : array, uint32, optional
         Bit ``c % 32`` of word ``c // 32`` of a set says that category ``c`` is in it.
     category_rule : {"truncate", "floor", "exact"}, default="exact"
-        What a number that is not an integer means as a category: its integer part, the
-        integer below it, or nothing at all (in no set). Numbers that come out
-        negative or beyond the last word of a set are in no set.
+        How a number that is not an integer is read as a category: as its integer part,
+        as the integer below it, or as no category (in no set). Numbers that are then
+        negative, or beyond the last word of a set, are in no set.
     categories : sequence, optional
-        For each column None, or its categories in the order of their codes: what the
-        values of a data frame are replaced by. With the category rule ``"exact"``
-        categories that are numbers stand for themselves.
+        For each column None, or its categories in the order of their codes, by which
+        the values of a data frame are replaced. With the category rule ``"exact"``
+        categories that are numbers are their own codes.
     encoder : Encoder, optional
-        What turns rows with category values into the numbers that trees compare, where
-        these are no codes; see `Encoder`. It adds columns behind those of a row.
+        Turns rows with category values into the numbers that trees compare, where these
+        are not codes; see `Encoder`. It adds columns behind those of a row.
     unseen_category : {"missing", "error"}, default="missing"
-        What a value of a data frame means that is not among `categories`.
+        How a value of a data frame is treated that is not among `categories`.
     tree_output : array of shape (n_trees,), int32, optional
-        For ensembles in which a tree adds to one of several outputs: which. The trees
-        then have one value per node. Otherwise every tree adds to all outputs.
+        For ensembles in which a tree adds to one of several outputs: the index of that
+        output. The trees then have one value per node. Otherwise every tree adds to all
+        outputs.
     n_outputs : int, optional
         Number of outputs; by default the number of values per node.
     n_node_samples : array of shape (n_nodes,), float64, optional
-        Number (or weight) of training rows at each node, where the source tells.
+        Number (or weight) of training rows at each node, if the source stores it.
     classes : array of shape (n_classes,), optional
         Class labels; None for regression.
     base_score : float or array of shape (n_outputs,), default=0.0
         Raw score before any tree.
     base_added : {"first", "last"}, default="first"
-        Whether the sum starts with the base score or ends with it; matters only for
+        Whether the sum starts with the base score or ends with it; this affects only
         the last bit.
     link : {"identity", "logistic", "softmax", "logistic_each", "exp", "none"}
         From raw scores to probabilities (or to the prediction of a regressor);
@@ -134,9 +134,9 @@ class Forest:
         With several outputs: what the largest is taken of. The two differ only where
         rounding makes two probabilities equal.
     exponential : {"numpy", "c"}, default="numpy"
-        Whose exponential function the library calls on doubles, for softmax and
-        numbers behind a logarithm: NumPy's, or that of the C library. The two differ in
-        the last bit. (A logistic curve is always as in C.)
+        Which exponential function the library uses on doubles, for softmax and for the
+        link ``"exp"``: NumPy's, or that of the C library. The two differ in the last
+        bit. (The logistic link always uses that of the C library.)
     input_dtype : {"float32", "float64"}, default="float32"
         Type that the library rounds rows to before it compares.
     sum_dtype : {"float32", "float64"}, default="float64"
@@ -144,7 +144,7 @@ class Forest:
     missing_value : float, optional
         A number that means a missing value, besides NaN.
     absent : {"zero", "missing"}, default="zero"
-        What an entry of a sparse matrix means that is not stored.
+        How an entry of a sparse matrix is read that is not stored.
     rounded_rows : {"none", "integers", "non_floats"}, default="none"
         Which arrays the library rounds to float32 although it compares in
         `input_dtype`: none, those of integers, or all that are not of floats. It
@@ -159,9 +159,10 @@ class Forest:
 
     Notes
     -----
-    A forest is checked once, when it is made: all indices in range, every node
-    reached exactly once from the root of its own tree, no cycles, no NaN among the
-    thresholds, shapes that fit. The error names the tree and the node.
+    A forest is validated once, when it is created: all indices are in range, every
+    node is reached exactly once from the root of its own tree, there are no cycles and
+    no NaN among the thresholds, and shapes are consistent. The error names the tree and
+    the node.
     """
 
     tree_offsets: NDArray[np.int64]
@@ -576,9 +577,9 @@ class Forest:
         predictor : callable
             ``predictor(row)`` takes a one-dimensional, contiguous array of
             `n_features` numbers of type `input_dtype` (float32 is always accepted).
-            Nothing beyond type and length is checked, which is what makes it fast. A
-            sequence with texts for categories, a dict by the names of the columns, and
-            a data frame of one row are taken, too, the slow way.
+            Nothing beyond type and length is checked, which makes it fast. A sequence
+            with strings for categories, a dict keyed by column name, and a data frame
+            of one row are accepted, too, but take longer.
         """
         if kind == "label":
             return self.engine.predictor()
@@ -618,7 +619,7 @@ class Forest:
         Returns
         -------
         forest : Forest
-            All else, base score included, stays as it is. With aggregation
+            Everything else is unchanged, including the base score. With aggregation
             ``"mean"`` the mean is over the trees taken.
         """
         chosen = np.asarray(trees)

@@ -319,8 +319,8 @@ class PandasFrame(Frame):
         coded = [str(kind) == "category" for kind in self.native.dtypes]
         msg = (
             f"X must hold real numbers, but column {self.names[coded.index(True)]!r} "
-            "is of dtype category, and the model does not tell what its categories "
-            "are. Pass the numbers that it was trained on: the category values for "
+            "is of dtype category, and the model does not store its categories. "
+            "Pass the numbers that it was trained on: the category values for "
             "scikit-learn, their codes for LightGBM and XGBoost (before 3.1)."
         )
         raise TypeError(msg)

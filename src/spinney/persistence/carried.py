@@ -250,8 +250,8 @@ def _skops_io() -> Any:
     numbers = re.findall(r"[0-9]+", skops.__version__)[:2]
     if tuple(int(number) for number in numbers) < OLDEST_SKOPS:
         msg = (
-            f"skops {skops.__version__} can be deceived by forged files; 0.12 or newer "
-            f"is needed. {remedy}"
+            f"skops {skops.__version__} does not detect all forged files; 0.12 or "
+            f"newer is needed. {remedy}"
         )
         raise ImportError(msg)
     return io

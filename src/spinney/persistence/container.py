@@ -191,7 +191,7 @@ def decode(data: Bytes, name: str) -> Contents:
     if metadata["checksum"] != _checksum(header, [rest.data]):
         msg = (
             f"{name} is damaged or cut off: its checksum does not fit its content.\n"
-            "Hint: copy the file again from where it was whole, or save it again."
+            "Hint: copy the file again from an intact copy, or save it again."
         )
         raise FormatError(msg)
     tensors = {
@@ -336,14 +336,14 @@ def parse_json(text: str) -> Any:
             parse_int=_integer,
         )
     except json.JSONDecodeError as error:
-        msg = f"no JSON, {error}"
+        msg = f"not JSON, {error}"
         raise FormatError(msg) from error
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = dict(pairs)
     if len(names) != len(pairs):
-        msg = "a name comes twice"
+        msg = "a name occurs twice"
         raise FormatError(msg)
     return names
 

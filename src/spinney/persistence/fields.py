@@ -91,7 +91,7 @@ def refuse_leftovers(settings: Settings, arrays: Arrays) -> None:
     """Raise `FormatError` if something is left that was not taken."""
     left = sorted(settings) + sorted(arrays)
     if left:
-        msg = f"nothing by the name of {reprlib.repr(left[0])} belongs into it"
+        msg = f"it has the unknown entry {reprlib.repr(left[0])}"
         raise FormatError(msg)
 
 
@@ -363,7 +363,7 @@ def texts_from_arrays(name: str, arrays: Arrays) -> tuple[str, ...] | None:
     joined = take_array(arrays, f"{name}_utf8", np.uint8, 1).tobytes()
     starts = np.concatenate([np.zeros(1, dtype=np.int64), ends])
     if (starts[1:] < starts[:-1]).any() or starts[-1] != len(joined):
-        msg = f"{name}_ends must rise to the number of bytes, {len(joined)}"
+        msg = f"{name}_ends must increase up to the number of bytes, {len(joined)}"
         raise FormatError(msg)
     bounds = starts.tolist()
     try:

@@ -182,7 +182,7 @@ def steps_from_arrays(name: str, arrays: Arrays, method: str = "transform") -> A
     if written.split(".")[:2] != __version__.split(".")[:2]:
         msg = (
             f"The steps before the model were saved with scikit-learn {written!r}, and "
-            f"this is {__version__}, in which they may mean something else. Compare "
+            f"this is {__version__}, which may interpret them differently. Compare "
             "some predictions, or save them again with this version."
         )
         warnings.warn(msg, SpinneyWarning, stacklevel=2)
@@ -200,9 +200,9 @@ def _refuse(value: Any) -> TypeError:
     msg = (
         f"The steps before the model hold {shown}, of type {type_name(value)}, which "
         f"cannot be saved without pickle.\nHint: steps of these kinds can: {kinds}. "
-        'Or let skops carry the others: spinney.save(..., unknown_steps="skops"). Or '
-        "keep the steps beside the file, and fit the classifier on the last step and "
-        "on rows that they have transformed."
+        'Or store the others with skops: spinney.save(..., unknown_steps="skops"). Or '
+        "store the steps separately, and fit the classifier on the last step and on "
+        "rows that they have transformed."
     )
     return TypeError(msg)
 

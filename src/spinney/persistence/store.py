@@ -29,7 +29,7 @@ def save(
     """Save an object to a file that :func:`load` reads.
 
     The file is a safetensors file: arrays and settings, no code. The same object
-    gives the same bytes, unless skops carries a part of it.
+    gives the same bytes, unless skops stores a part of it.
 
     Parameters
     ----------
@@ -39,22 +39,23 @@ def save(
         For other steps see `unknown_steps`; ensembles of other things than trees are
         refused.
     path : str or path
-        Where. A file that is already there is replaced in one step: after a crash it
-        is either the old one or the new one, whole, and forests loaded from the old
-        one stay as they are. It keeps its permissions. A symbolic link stays a link.
+        The file to write. An existing file is replaced in one step: after a crash it is
+        either the complete old one or the complete new one, and forests loaded from the
+        old one do not change. It keeps its permissions. For a symbolic link, the target
+        is replaced.
     unknown_steps : {"refuse", "skops"}, default="refuse"
         What to do with steps of a pipeline, or functions and other values inside them,
         of unknown kinds. ``"skops"`` stores them in the file in skops' format (this
         takes the extra ``skops``); `load` then needs `trusted`, a list of their types.
-        Each is loaded once to see that it can be.
+        Each is loaded once, to check that it can be.
 
     Raises
     ------
     TypeError
-        If `obj`, or a part of it such as class labels that are dates, cannot be
-        saved. Nothing has been written then.
+        If `obj`, or a part of it such as class labels that are dates, cannot be saved.
+        Nothing is written then.
     OSError
-        If the file cannot be written; what was there before is still there.
+        If the file cannot be written. An existing file is then unchanged.
 
     See Also
     --------
@@ -102,41 +103,41 @@ def load(
 ) -> Any:
     """Load an object that :func:`save` has saved.
 
-    No code from the file is run, and nothing in it is trusted: all of it is checked,
-    so a file from an unknown sender does no harm.
+    No code from the file is run. Everything in it is validated as untrusted input, so
+    files from unknown sources can be loaded.
 
     Parameters
     ----------
     path : str or path
         The file.
     trusted : list of str, optional
-        Full names of the types that may be loaded for steps that skops carries (see
-        `save`), beside those that skops itself knows to be safe, such as the other
-        estimators of scikit-learn. Loading runs the code of these types, which must be
-        importable. Without it, a file with such steps is refused, and the error lists
-        what to pass. It has no effect on other files.
+        Full names of the types that may be loaded for steps stored by skops (see
+        `save`), in addition to those that skops itself knows to be safe, such as the
+        other estimators of scikit-learn. Loading runs the code of these types, which
+        must be importable. Without it, a file with such steps is refused, and the error
+        lists what to pass. It has no effect on other files.
 
     Returns
     -------
     obj : Forest or fitted classifier of spinney
-        What was saved. The arrays of a forest are not copied: they stay in the
+        What was saved. The arrays of a forest are not copied: they are views of the
         file, which the operating system maps into memory.
 
     Raises
     ------
     FormatError
-        If the file is damaged, forged, of a newer format, or not one of spinney's; or
-        if skops carries steps in it whose types are not trusted.
+        If the file is damaged, forged, of a newer format, or not written by spinney; or
+        if it has steps stored by skops whose types are not trusted.
     ImportError
-        If skops carries steps in the file, and is missing or older than 0.12.
+        If the file has steps stored by skops, and skops is missing or older than 0.12.
 
     Notes
     -----
-    While the object lives, the file may be replaced (as `save` does it), renamed or
-    deleted, but it must not be changed in place or cut short: what has been
-    validated would change, and the operating system ends a process that reads
-    beyond the end of a file. So do not load a file that somebody whom you
-    do not trust can write to; copy it first.
+    While the object is in use, the file may be replaced (as `save` does it), renamed or
+    deleted, but it must not be changed or truncated in place: validated content would
+    change, and the operating system kills a process that reads beyond the end of a
+    file. So do not load a file directly that somebody whom you do not trust can write
+    to; copy it first.
 
     See Also
     --------

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 class BudgetedForestClassifier(FeatureCostClassifier):
     """Random forest that keeps the mean cost of the features it uses within a budget.
 
-    Each tree is grown on a bootstrap sample. Each node takes the feature and threshold
-    that separate the most pairs of rows of different classes per unit of cost, in the
-    worse of the two children. Trees are added until the features they use, those of all
-    trees together, cost more than the budget on average over held-out rows. A feature
+    Each tree is grown on a bootstrap sample. Each node uses the feature and threshold
+    that separate the most pairs of rows of different classes per unit of cost, measured
+    in the worse of the two children. Trees are added until the features that all trees
+    together use cost more than the budget, on average over held-out rows. A feature
     that several trees use is paid for once per row.
 
     Parameters
@@ -47,10 +47,9 @@ class BudgetedForestClassifier(FeatureCostClassifier):
         `fit` holds out for this. By default there is no limit, and all rows are used
         for training.
     impurity_threshold : int, default=0
-        Two classes are worth separating at a node if both have more rows there than
-        this, and more than twice as many if they are equally frequent. With 0 the
-        trees grow until their leaves are pure; higher values give smaller and cheaper
-        trees.
+        A node is split only if two classes have more rows there than this (more than
+        twice as many, if they are equally frequent). With 0 the trees grow until their
+        leaves are pure; higher values give smaller and cheaper trees.
     max_trees : int, default=40
         Number of trees if the budget allows for them all.
     random_state : int, RandomState instance or None, default=None
@@ -84,7 +83,7 @@ class BudgetedForestClassifier(FeatureCostClassifier):
 
     See Also
     --------
-    FeatureCostPruner : Cuts a trained forest down, this one too, to lower its cost.
+    FeatureCostPruner : Prunes a trained forest, such as this one, to lower its cost.
 
     Notes
     -----

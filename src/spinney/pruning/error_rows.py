@@ -127,7 +127,7 @@ def out_of_bag_rows(
         msg = (
             "error_rows='out_of_bag' needs the rows that the model was trained on, in "
             f"the same order, but a leaf of tree {tree} has none of the rows it was "
-            f"made for; got {len(leaves)} rows. Pass the training rows, or other rows "
+            f"grown on; got {len(leaves)} rows. Pass the training rows, or other rows "
             "with error_rows='given'."
         )
         raise InvalidArgumentError(msg)

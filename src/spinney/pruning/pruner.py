@@ -52,10 +52,10 @@ ERROR_ROWS = ("given", "out_of_bag")
 class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
     """Prunes a forest so that predictions need fewer or cheaper features.
 
-    Every feature costs something, once per row, however many trees use it. `fit`
-    cuts off the subtrees that cost more than they gain: the pruned forest has the
-    least mean error of its trees plus `trade_off` times the mean feature cost of a
-    row, and this is the exact optimum over all ways to prune all trees [1]_.
+    Every feature has a cost, which is paid once per row, however many trees use it.
+    `fit` removes the subtrees that cost more than they gain: the pruned forest
+    minimises the mean error of its trees plus `trade_off` times the mean feature cost
+    of a row. This is the exact optimum over all ways to prune all trees [1]_.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
     solver : {"mincut", "lp", "dantzig_wolfe"}, default="mincut"
         How the optimum is found: by minimum cuts (needs OR-tools, the extra ``prune``),
         by the linear programme of the paper, or by its decomposition into trees. All
-        find the same optimum. The last two are far slower; they are for checking the
-        first, or for spreading the work with joblib.
+        find the same optimum. The last two are far slower; they serve to check the
+        first, or to distribute the work with joblib.
     feature_groups : mapping, optional
         From the name of a group to the columns that are bought together, for the
         price of one: ``{"blood test": ["iron", "ferritin"]}``.
@@ -126,9 +126,9 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
 
     Notes
     -----
-    Errors and costs are measured on the rows given to `fit`: a forest chosen by them
-    will do slightly worse on others. The objective is the mean error of a single tree;
-    the error of the forest as a whole is lower, and is reported beside it.
+    Errors and costs are measured on the rows passed to `fit`: a forest chosen by them
+    is slightly worse on other rows. The objective is the mean error of a single tree;
+    the error of the forest as a whole is lower, and is reported as well.
 
     Costs, and weights of rows, that are decimal numbers or simple fractions are handled
     exactly; others are rounded to 1/65536 of the largest.
@@ -340,7 +340,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         if self.has_preprocessing:
             msg = (
                 "predict_lazily buys the columns that the trees compare, but the model "
-                "is a pipeline that makes them from others. Prune its last step on "
+                "is a pipeline that computes them from others. Prune its last step on "
                 "rows that the steps before it have transformed."
             )
             raise UnsupportedModelError(msg)

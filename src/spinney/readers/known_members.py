@@ -108,8 +108,8 @@ def warn_of_newer_version(library: str, version: Iterable[object] | str) -> None
         return
     given, newest = (".".join(map(str, numbers)) for numbers in (parts, tested))
     msg = (
-        f"The model is of {library} {given}, and spinney was tested with {library} up "
-        f"to {newest}. Compare its predictions with the model's own before you rely on "
-        "them."
+        f"The model was saved by {library} {given}, and spinney was tested with "
+        f"{library} up to {newest}. Compare its predictions with the model's own "
+        "before you rely on them."
     )
     warnings.warn(msg, SpinneyWarning, stacklevel=4)

@@ -198,8 +198,8 @@ def _columns_and_categories(
 def _null_category(column: str, model_name: str) -> UnsupportedModelError:
     msg = (
         f"{model_name} cannot be read: column {column} has the category None. "
-        "scikit-learn takes a null of Polars, or None among Python objects, for a "
-        "category of its own, and only NaN for a missing value.\n"
+        "scikit-learn treats a null of Polars, or None among Python objects, as a "
+        "category of its own, and only NaN as missing.\n"
         'Hint: fill nulls before training, `column.cast(pl.String).fill_null("missing")'
         ".cast(pl.Categorical)`, or train on a data frame of pandas, where they are "
         "missing values."

@@ -125,7 +125,7 @@ def _read_weighted_vote(model: Any) -> WeightedVote:
     classes = np.asarray(model.classes_)
     n_classes = len(classes)
     if n_classes < 2:
-        msg = f"{type(model).__name__} cannot be read: it knows one class only."
+        msg = f"{type(model).__name__} cannot be read: it has a single class."
         raise UnsupportedModelError(msg)
     # In scikit-learn's own order of operations.
     weights = [float(weight) for weight in model.estimator_weights_]
@@ -175,7 +175,7 @@ def read_isolation(model: Any) -> Isolation:
     averages = getattr(model, "_average_path_length_per_tree", None)
     if lengths is None or averages is None:
         msg = (
-            f"{name} cannot be read: this version of scikit-learn keeps no depths."
+            f"{name} cannot be read: this version of scikit-learn stores no depths."
             "\nHint: train it with scikit-learn 1.6 or later."
         )
         raise UnsupportedModelError(msg)

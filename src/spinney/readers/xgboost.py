@@ -190,9 +190,9 @@ def _refuse_other_classes(name: str, n_classes: int, forest: Forest) -> None:
 
 def _refuse_infinity(name: str, missing: float) -> NoReturn:
     msg = (
-        f"The {name} takes infinity for a missing value (missing={missing!r}), "
-        "which spinney does not read.\nHint: replace that value by NaN in the "
-        "rows, and train with missing=nan."
+        f"The {name} treats infinity as missing (missing={missing!r}), which "
+        "spinney cannot read.\nHint: replace that value by NaN in the rows, and "
+        "train with missing=nan."
     )
     raise UnsupportedModelError(msg)
 

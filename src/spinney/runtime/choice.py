@@ -1,13 +1,13 @@
-"""Which engine serves: compiled kernels, or the plain engine that needs no compiler.
+"""Which engine is used: compiled kernels, or the plain engine that needs no compiler.
 
-Both give the same predictions to the last bit, so this is a matter of time alone.
-Kernels serve once they are there. Until then the plain engine serves as long as all its
-work so far, and the work at hand, take less time than compiling the kernels would, or
-less than a moment if an earlier process has kept them on disk: a script that
-predicts a thousand rows does not wait for kernels, and a process that keeps
-predicting soon has them. It also serves where nothing can be compiled.
+Both give the same predictions to the last bit, so the choice only affects time. Kernels
+are used once they are compiled or loaded. Until then the plain engine is used, as long
+as its work so far and the current call take less time than compiling the kernels would
+(less than a moment if an earlier process has kept them on disk). So a script that
+predicts a thousand rows does not wait for kernels, and a process that predicts for long
+soon has them. The plain engine is also used where nothing can be compiled.
 
-`config`, or ``SPINNEY_ENGINE`` in the environment, can insist on one of the two.
+`config`, or ``SPINNEY_ENGINE`` in the environment, can force one of the two.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VARIABLE = "SPINNEY_ENGINE"
 # Compiling the kernels of one kind takes about as many seconds.
 COMPILE_SECONDS = 5.0
 # Kernels that are kept on disk are loaded when there is more to do than this. Loading
-# takes ten times as long, but whoever comes back is likely to stay.
+# takes ten times as long, but a process that predicts repeatedly is likely to go on.
 LOAD_SECONDS = 0.02
 # One row on its way down one level of one tree, in the plain engine.
 SECONDS_PER_STEP = 3e-9
@@ -46,8 +46,9 @@ class Config:
     engine : {"auto", "compiled", "plain"}
         What evaluates trees: compiled kernels, or the plain engine in NumPy, which
         needs no compiler. The predictions are the same to the last bit. ``"auto"``
-        uses kernels once they are compiled, and compiles them when that pays. Initially
-        it is ``SPINNEY_ENGINE`` from the environment, if set.
+        uses kernels once they are compiled, and compiles them when there is enough work
+        to justify it. The initial value is that of ``SPINNEY_ENGINE`` in the
+        environment, if set.
     """
 
     def __init__(self) -> None:

@@ -113,7 +113,7 @@ class EarlyExitEngine:
             self._prepare(ensemble, scoring.take(rule.order))
         elif rule.kind == DROPPING:
             msg = (
-                "Classes can be dropped of trees only, not of members that are called."
+                "Classes can be dropped only if all members of the ensemble are trees."
             )
             raise InvalidArgumentError(msg)
 

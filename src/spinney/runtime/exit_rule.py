@@ -1,10 +1,10 @@
 """When a row may exit before the last tree: the one form of a rule.
 
-Whichever method has found it, a rule is this small frozen object of arrays: in which
-order the trees are evaluated, after how many of them a row may exit (the exit
-points), what is added up, and what that sum has to look like at each exit point. It
-owns nothing compiled and knows nothing of the rows it was fitted to; files, reports
-and engines are made from it.
+Whichever method has fitted it, a rule is this small frozen object of arrays: the order
+in which the trees are evaluated, the numbers of trees after which a row may exit (the
+exit points), what is added up, and the condition on that sum at each exit point. It
+holds no compiled code and nothing about the rows it was fitted to; files, reports and
+engines are made from it.
 """
 
 from __future__ import annotations

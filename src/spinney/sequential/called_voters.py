@@ -303,8 +303,8 @@ def _check_probabilities(member: Any, given: NDArray[Any]) -> None:
         raise UnsupportedModelError(msg)
     if given.dtype.kind == "f" and np.finfo(given.dtype).eps > np.finfo(COARSEST).eps:
         msg = (
-            f"predict_proba of {name} returned {given.dtype}, whose sums are too "
-            "coarse to tell how they are rounded.\nHint: use voting='hard'."
+            f"predict_proba of {name} returned {given.dtype}, which is too imprecise "
+            "to bound the rounding errors of sums.\nHint: use voting='hard'."
         )
         raise UnsupportedModelError(msg)
     if np.any(given < -OUTSIDE) or np.any(given > 1.0 + OUTSIDE):

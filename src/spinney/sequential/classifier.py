@@ -1,4 +1,4 @@
-"""A classifier that evaluates voters until the vote is as good as over."""
+"""A classifier that evaluates voters until the result of the vote is almost certain."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ PREPARED, PLANNED, SOLVED = 0.1, 0.3, 0.95
 class SequentialVotingClassifier(EarlyExitClassifier):
     """Predict like the full ensemble, evaluating only a few of its voters.
 
-    The trees (or other voters) are evaluated in random order. At each exit point the
-    votes so far show whether the remaining ones are likely to change the result; if
-    not, the row exits. How likely is too likely follows from `max_disagreement`.
+    The trees (or other voters) are evaluated in random order. At each exit point, a row
+    exits if the remaining votes are unlikely to change the result. How unlikely they
+    have to be follows from `max_disagreement`.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         mean of the probabilities (``"soft"``), or as the model itself does.
     objective : {"minimean", "minimixed", "minimax"}, default="minimean"
         What is minimised, and over which rows the bound holds, see
-        `spinney.optimal_strategy`. Other than ``"minimean"`` for hard votes of two
-        classes only.
+        `spinney.optimal_strategy`. ``"minimixed"`` and ``"minimax"`` are for hard votes
+        of two classes only.
     per_class : bool, default=False
         Whether a single `max_disagreement` is a bound for each class.
     decision_threshold : float, default=None
@@ -145,14 +145,14 @@ class SequentialVotingClassifier(EarlyExitClassifier):
     See Also
     --------
     spinney.optimal_strategy : The strategy alone, for votes of any kind.
-    spinney.certify : What fresh rows prove about a fitted classifier.
+    spinney.certify : Bounds the disagreement of a fitted classifier on fresh rows.
 
     Notes
     -----
     The bound is on the disagreement with the full ensemble, not on errors against the
     true labels, for new rows from the distribution of `X`. Strategies are fitted to one
-    half of `X`, from the most conservative to the most aggressive, and the other half
-    decides how aggressive to be in the order that was drawn (risk control [1]_):
+    half of `X`, from the most conservative to the most aggressive. The other half
+    determines which of them is used, in the order that was drawn (risk control [1]_):
     averaged over the draw of `X`, the prediction for a new row differs with a
     probability of at most `max_disagreement`. With `confidence` the share of such rows
     keeps the bound with that probability over the draw of the second half. If half of
@@ -273,9 +273,9 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         bound, named = limits.level, isinstance(votes, str)
         if votes is not None and limits.by_class is not None:
             msg = (
-                "Bounds for classes are established on rows of each class, and votes "
-                "say nothing about these. Leave votes out, or pass a single "
-                "max_disagreement and per_class=False."
+                "Bounds for classes are established on rows of each class, which votes "
+                "do not contain. Leave votes out, or pass a single max_disagreement "
+                "and per_class=False."
             )
             raise InvalidArgumentError(msg)
         if named and votes == "out_of_bag" and self.confidence is not None:

@@ -1,4 +1,4 @@
-"""The best stopping strategy for a promise: check, solve, prove.
+"""The best stopping strategy for a bound: check arguments, solve, prove.
 
 Solvers and compiled kernels are imported on use, so that importing spinney stays quick.
 """
@@ -94,20 +94,20 @@ def optimal_strategy(
           least mean votes.
     votes : array-like of shape (n_voters + 1,) or (n_rows, n_classes), optional
         Counts or frequencies of 0, 1, ..., `n_voters` positive votes, not negative.
-        None takes all numbers as equally likely. For three or four classes: full votes
+        None treats all numbers as equally likely. For three or four classes: full votes
         as counts per class, one row each, that add up to `n_voters`; or a tuple of such
         a table and weights of its rows. For ``"minimean"`` only.
     min_votes : int, default=1
-        Votes to be cast in any case, up to `n_voters`. With 0 a decision may be taken
+        Votes that are always cast, up to `n_voters`. With 0 a decision may be made
         without any vote.
     round : {"randomise", "deterministic"}, default="randomise"
         The optimal strategy randomises in a few states. ``"deterministic"`` continues
-        there instead, which keeps the bound and costs some votes; `lower_bound` is
+        there instead, which keeps the bound and takes some more votes; `lower_bound` is
         still that for randomised strategies.
     stop_steps : array-like of int, optional
         Numbers of votes after which a stop is possible, for votes that are cast in
-        groups or where checking costs something; None for all. The strategy is the best
-        of those that stop there only, and at the end.
+        groups or where checking has a cost; None for all. The strategy is optimal among
+        those that stop only after these numbers of votes, and at the end.
 
     Returns
     -------
@@ -133,8 +133,8 @@ def optimal_strategy(
     order that depends on the votes invalidates it, and so does, for ``"minimean"``, a
     distribution other than `votes`.
 
-    It is proven: for up to 301 voters the strategy returned is evaluated in exact
-    arithmetic, beyond in floats with a bound on their error added.
+    The bound is proven: for up to 301 voters the strategy returned is evaluated in
+    exact arithmetic, beyond that in floats, with a bound on their error added.
 
     The theory is that of [1]_; the linear programs given there are solved by backward
     recursion and column generation.
@@ -211,7 +211,7 @@ def find_strategy(
     stop_steps: ArrayLike | None = None,
     on_round: Progress | None = None,
 ) -> StoppingStrategy:
-    """Do the work of `optimal_strategy`, and tell the progress.
+    """Do the work of `optimal_strategy`, and report the progress.
 
     Parameters
     ----------

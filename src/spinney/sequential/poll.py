@@ -22,7 +22,7 @@ class Poll:
     rule : CompactStrategy
         When to stop.
     random_state : int, Generator, RandomState or None, default=None
-        Draws where the rule leaves it to chance.
+        Draws in states where the rule randomises.
 
     Attributes
     ----------

@@ -47,7 +47,7 @@ class StoppingStrategy:
         with the majority of the votes cast, and may stop after the same numbers of
         votes.
     proven_disagreement : float
-        Disagreement of this strategy, as far as it is proven; at most
+        Proven upper bound on the disagreement of this strategy; at most
         `max_disagreement`.
     proof : str
         ``"exact"`` if that was computed in integers, ``"rounded"`` if in floats, with a
@@ -76,7 +76,7 @@ class StoppingStrategy:
 
     Strategies that may decide against the votes cast are not among those that
     `lower_bound` is about. Where the votes are known to be mostly of one kind, such a
-    strategy can do with fewer.
+    strategy may need fewer.
 
     Examples
     --------
@@ -174,7 +174,7 @@ class StoppingStrategy:
         return self.rule.stop_probability(n_cast, n_positive)
 
     def profile(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return what to expect for every number of positive voters.
+        """Return expected votes and disagreement for every number of positive voters.
 
         Returns
         -------
@@ -194,13 +194,13 @@ class StoppingStrategy:
         Parameters
         ----------
         random_state : int, Generator, RandomState or None, default=None
-            Draws where the strategy leaves it to chance. Pass an int for reproducible
+            Draws in states where the strategy randomises. Pass an int for reproducible
             polls.
 
         Returns
         -------
         poll : Poll
-            Takes the votes one at a time and tells when to stop.
+            Takes the votes one at a time and says when to stop.
         """
         return Poll(self.rule, random_state)
 
@@ -257,7 +257,7 @@ class StoppingStrategy:
         ----------
         document : mapping
             The description. Thresholds and probabilities are checked to make sense;
-            the promise is taken as it is written, and `profile` tells what it is worth.
+            the promised bound is not, but `profile` computes the actual disagreement.
 
         Returns
         -------

@@ -149,9 +149,9 @@ def _voters_of_bagging(model: BaggingClassifier) -> CalledVoters:
     has_probabilities = [hasattr(member, "predict_proba") for member in members]
     if any(has_probabilities) and not all(has_probabilities):
         msg = (
-            "Some members of this BaggingClassifier have predict_proba and others have "
-            "not, so that it adds up probabilities and votes.\n"
-            "Hint: train members that are all alike."
+            "Some members of this BaggingClassifier have predict_proba and others do "
+            "not, so it adds up probabilities and votes.\n"
+            "Hint: train members of the same kind."
         )
         raise UnsupportedModelError(msg)
     return CalledVoters(
@@ -182,8 +182,8 @@ def _voters_of_voting(model: VotingClassifier) -> CalledVoters:
         if is_soft and n_known != n_classes:
             # It would take the columns of their probabilities for other classes.
             msg = (
-                f"Member {number} of this VotingClassifier knows {n_known} classes, "
-                f"and the ensemble has {n_classes}.\n"
+                f"Member {number} of this VotingClassifier has {n_known} classes, and "
+                f"the ensemble has {n_classes}.\n"
                 "Hint: train all members on rows of all classes."
             )
             raise UnsupportedModelError(msg)
