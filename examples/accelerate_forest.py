@@ -29,14 +29,14 @@ model.fit(X[:5000], y[:5000])
 
 # %%
 # ``max_disagreement`` bounds how often a prediction on new rows differs from
-# ``model.predict``, on average over the calibration rows drawn. Nothing is fitted to a
-# part of these rows; they decide how early a row may exit.
+# ``model.predict``, on average over the draw of the calibration rows. A part of these
+# rows is held out: nothing is fitted to it, and it determines how early rows may exit.
 fast = spinney.accelerate(model, X[5000:17_000], max_disagreement=0.005, random_state=0)
 print(fast.acceleration_)
 
 # %%
 # Fresh rows give a certificate that holds with 95 % confidence.
-# ``accelerate(..., confidence=0.95)`` would have held out rows for that.
+# ``accelerate(..., confidence=0.95)`` promises such a bound itself.
 fresh, truth = X[17_000:], y[17_000:]
 certificate = spinney.certify(fast, fresh, confidence=0.95)
 print(certificate)

@@ -2,9 +2,9 @@
 A decision threshold and a bound for each class
 ===============================================
 
-A fraud model is rarely used at one half, and a bound on all rows says little about the
-few that matter. Here the model decides at another threshold, and each class has its own
-bound on disagreement.
+A fraud model is rarely used at a threshold of one half, and a bound over all rows does
+not protect the rare class. Here the model has another decision threshold, and each
+class has its own bound on disagreement.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ model.fit(X[:8000], y[:8000])
 calibration, new = X[8000:30_000], X[30_000:]
 
 # %%
-# The model predicts fraud from a probability of 0.2 on. Of the rows that it calls
+# The model predicts fraud from a probability of 0.2 on. Of the rows that it predicts as
 # fraud, at most 2 % may be predicted differently; of the others, at most 0.5 %.
 fast = spinney.accelerate(
     model,
@@ -47,7 +47,7 @@ labels, n_evaluated = fast.predict_counted(new)
 print(f"predicted fraud: {own.mean():.2%} by the model, {labels.mean():.2%} here")
 
 # %%
-# Where rows exit: those far from the threshold need few trees.
+# Rows far from the threshold exit after a few trees.
 fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 bins = np.arange(0, fast.forest_.n_trees + 11, 10)
 ax.hist(

@@ -46,8 +46,8 @@ assert (fast.predict_proba(new) == model.predict_proba(new)).all()
 print(fast.forest_.categories_)
 
 # %%
-# A row as a dict, as a service gets it. A city that the model has never seen is a
-# missing value to LightGBM, and so it is here.
+# A row as a dict, as a service gets it. LightGBM treats a city that it has not seen in
+# training as missing, and so does spinney.
 predict_one = fast.predictor(kind="proba")
 row = {"city": "Bodø", "plan": "basic", "months": 3, "usage": 41.5}
 print(predict_one(row))

@@ -3,9 +3,9 @@ Predict by a deadline
 =====================
 
 A controller reads its sensors and has to act within a millisecond, whatever else the
-processor is doing. A forest that is evaluated as a whole has no prediction when it is
-cut off. An anytime forest has one after every single step, and takes the most useful
-steps first.
+processor is doing. A forest that is evaluated as a whole has no prediction if it is
+interrupted. An anytime forest has one after every single step, and takes the most
+useful steps first.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 Prune a forest so that it orders fewer laboratory tests
 =======================================================
 
-Every feature here belongs to a test, and a test costs something: once it is paid for,
-all its values are available to all trees. A forest uses nearly all of them. Pruning
+Every feature here belongs to a laboratory test. Once a test is paid for, all its values
+are available to all trees. A forest uses nearly all tests for every patient. Pruning
 removes the splits that cost more than they help, in all trees jointly, and returns the
 whole frontier of optimal trade-offs. Needs OR-tools: ``pip install "spinney[prune]"``.
 """
@@ -42,7 +42,7 @@ forest = RandomForestClassifier(40, max_depth=8, random_state=0).fit(X_train, y_
 
 # %%
 # Prune on the rows that the forest was trained on, as the paper does; choose a point on
-# validation rows, and judge it on test rows.
+# validation rows, and measure it on test rows.
 pruner = spinney.FeatureCostPruner(
     FrozenEstimator(forest), feature_groups=tests, feature_costs=prices, trade_off=0.0
 ).fit(X_train, y_train)

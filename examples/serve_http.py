@@ -110,9 +110,7 @@ def make_app(path):
         buckets=[*np.unique(np.geomspace(1, n_trees, 12).astype(int)).tolist()],
         registry=registry,
     )
-    refused = Counter(
-        "spinney_refused_total", "Requests that were wrong.", registry=registry
-    )
+    refused = Counter("spinney_refused_total", "Invalid requests.", registry=registry)
     rng = np.random.default_rng()
 
     @asynccontextmanager
@@ -131,7 +129,7 @@ def make_app(path):
         try:
             body = await request.json()
             row = model.row(body.get("features") if isinstance(body, dict) else None)
-        except ValueError as error:  # JSON that is none, too
+        except ValueError as error:  # invalid JSON, too
             refused.inc()
             raise HTTPException(422, str(error)) from None
         label = model.predict_row(row)

@@ -110,13 +110,13 @@ def make_app(path):
     async def app(scope, receive, send):
         if scope["type"] != "http":
             return
-        status, answer = 404, {"error": "There is only POST /predict."}
+        status, response = 404, {"error": "There is only POST /predict."}
         if (scope["method"], scope["path"]) == ("POST", "/predict"):
             try:
-                status, answer = 200, model.predict(await read_json(receive))
+                status, response = 200, model.predict(await read_json(receive))
             except BadRequest as error:
-                status, answer = 422, {"error": str(error)}
-        body = json.dumps(answer).encode()
+                status, response = 422, {"error": str(error)}
+        body = json.dumps(response).encode()
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
@@ -202,8 +202,8 @@ def main():
             {"features": [120.5, None]},
             {"features": {**named, "amount": "much"}},
         ):
-            status, answer = post(app, "/predict", json.dumps(request).encode())
-            print(status, answer)
+            status, response = post(app, "/predict", json.dumps(request).encode())
+            print(status, response)
         print(*post(app, "/predict", b"not json"))
 
         predict_row = spinney.load(path).predictor()

@@ -5,11 +5,11 @@ Stop sampling a language model when the majority is clear
 The majority of 40 samples is better than a single answer, and costs 40 calls. Most
 questions are clear after a few. ``optimal_strategy`` says when to stop: on average at
 most one question in a hundred is decided differently than by all 40 samples, with as
-few calls as possible. No trees are involved, and nothing is known about the model but
-past votes.
+few calls as possible. No trees are involved, and the strategy uses nothing but past
+votes.
 
 The sampler here is simulated: each question has its own probability that a sample says
-yes. Put your own call in its place.
+yes. Replace it by a call of your own model.
 """
 
 from __future__ import annotations

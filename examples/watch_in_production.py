@@ -3,9 +3,10 @@ Monitor the bound in production
 ===============================
 
 A forest is accelerated on last month's rows. The rows of this month are like them at
-first; then the sensors wear out and add ever more noise, and the trees disagree on more
-rows. The monitor checks one row in five against all trees and raises an alarm once the
-bound is clearly exceeded. ``--plot FILE`` writes the picture to a file.
+first. Then the sensors wear out and add more and more noise, and early exit disagrees
+with the model on more rows. The monitor checks one row in five against all trees, and
+raises an alarm once there is enough evidence that the bound is exceeded. ``--plot
+FILE`` writes the figure to a file.
 """
 
 from __future__ import annotations

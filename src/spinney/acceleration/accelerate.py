@@ -404,7 +404,7 @@ def _shared_out(
     shares: Mapping[str, float],
     rng: np.random.RandomState,
 ) -> tuple[Parts, float]:
-    """Part the rows by what they are for; return the level to aim at as well.
+    """Split the rows by what they are for; return the level to aim at as well.
 
     Where there are too few rows for the bounds the level is 0: what never differs is
     still allowed.

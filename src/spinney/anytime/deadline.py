@@ -1,4 +1,4 @@
-"""Predictions as good as the time allows.
+"""Predictions within a time limit.
 
 A kernel that runs cannot be interrupted, so it has to be known beforehand how long the
 next one will take. Rows advance together in rounds, each of which should take a share

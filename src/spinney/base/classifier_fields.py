@@ -274,7 +274,7 @@ def take_rule(settings: Settings, arrays: Arrays, at_once: bool = False) -> Exit
     settings, arrays : dict
         Parts, perhaps forged.
     at_once : bool, default=False
-        Whether all rows leave before the first tree.
+        Whether all rows exit before the first tree.
     """
     order = own_copy(take_array(arrays, "order", np.int64, 1), np.int64)
     if "bin_width" in settings:

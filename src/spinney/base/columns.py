@@ -1,4 +1,4 @@
-"""The columns that a trained model takes, where no rows are at hand to tell."""
+"""The columns that a trained model takes, where there are no rows to take them from."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ class EarlyExitClassifier(EarlyProbabilities, CountingClassifier):
         parts : RowParts
             How rows were shared out.
         engine_for : callable
-            Makes the engine for a rule, with the last engine at hand.
+            Makes the engine for a rule, given the last engine.
         limits : Limits
             The bounds.
         """
@@ -317,7 +317,7 @@ class EarlyExitClassifier(EarlyProbabilities, CountingClassifier):
         limits: Limits,
         rng: np.random.RandomState,
     ) -> RowParts:
-        """Part rows into those to fit to, as bounds weigh them, and those to prove on.
+        """Split rows into those to fit to, as bounds weigh them, and those to prove on.
 
         Parameters
         ----------

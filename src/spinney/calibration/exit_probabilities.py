@@ -43,7 +43,7 @@ class ExitProbabilities:
     Parameters
     ----------
     points : ndarray of shape (n_points,), dtype=int64
-        Exit points; 0 alone if all rows leave before the first tree.
+        Exit points; 0 alone if all rows exit before the first tree.
     scale : ndarray of shape (n_points,)
         What sums at an exit point are multiplied with, so that those of neighbouring
         ones can be compared.
@@ -125,7 +125,7 @@ class ExitProbabilities:
                         some = rows[groups[k[rows]] == group]
                         curves.append(_curve(scores[some, c], full[left[some], label]))
                 else:
-                    # No row has left in this way: what is usual for a prediction.
+                    # No row has exited in this way: what is usual for a prediction.
                     rest = (1.0 - typical) / (n_classes - 1)
                     curves.append((np.zeros(1), np.array([typical if side else rest])))
                 tables[:, c, side] = first + groups
@@ -154,7 +154,7 @@ class ExitProbabilities:
         n_evaluated: NDArray[np.integer],
         sums: Numbers,
     ) -> Numbers:
-        """Return the probabilities of rows that left early.
+        """Return the probabilities of rows that exited early.
 
         Parameters
         ----------

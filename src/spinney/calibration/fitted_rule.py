@@ -19,7 +19,7 @@ class FittedRule:
     Parameters
     ----------
     rule : ExitRule
-        When rows leave.
+        When rows exit.
     expected_trees : float
         Trees (or other voters) evaluated per row, on average over the calibration rows
         and, where the order is random, over orders.

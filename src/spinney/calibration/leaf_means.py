@@ -27,7 +27,7 @@ MOST_TREES = 32
 
 @dataclass(frozen=True, eq=False)
 class LeafMeans:
-    """Scores for rows that leave at one exit point, from leaves instead of sums.
+    """Scores for rows that exit at one exit point, from leaves instead of sums.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class LeafMeans:
         rows: Any,
         full: NDArray[np.floating],
     ) -> tuple[Self, Numbers] | None:
-        """Return scores for the exit point at which most calibration rows leave.
+        """Return scores for the exit point at which most calibration rows exit.
 
         Parameters
         ----------

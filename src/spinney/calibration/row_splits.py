@@ -44,7 +44,7 @@ def split_rows(
     Parameters
     ----------
     n_rows : int
-        Number of rows to be parted.
+        Number of rows to split.
     shares : sequence of float
         Size of each part relative to the others, above 0.
     random_state : int, RandomState instance or None, default=None
@@ -89,7 +89,7 @@ def split_rows(
 def plain_held_out_split(
     n_rows: int, rng: np.random.RandomState
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Part rows into those to train on and those to keep back, whatever their labels.
+    """Split rows into those to train on and those to keep back, whatever their labels.
 
     What is promised about new rows rests on the rows kept back being like new ones,
     given the model. So they are a random part of fixed size, drawn without a look at
@@ -120,7 +120,7 @@ def plain_held_out_split(
 def held_out_split(
     y: NDArray[Any], rng: np.random.RandomState
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Part rows into those to train on and those to keep back, class by class.
+    """Split rows into those to train on and those to keep back, class by class.
 
     Rare classes never come among those kept back: nothing can be promised about new
     rows from these, for which there is `plain_held_out_split`.
@@ -203,7 +203,7 @@ def split_by_use(
     rng: np.random.RandomState,
     least_to_fit: int = LEAST_TO_FIT,
 ) -> RowParts:
-    """Part rows by what they are for.
+    """Split rows by what they are for.
 
     Where the usual share is too few to promise anything, as many rows as a promise
     takes are kept for it, if enough are left to fit something to. How many depends on
@@ -250,7 +250,7 @@ def split_by_class(
     n_to_prove: NDArray[np.int64],
     rng: np.random.RandomState,
 ) -> RowParts:
-    """Part the rows of each class on their own, by what they are for.
+    """Split the rows of each class on their own, by what they are for.
 
     For bounds on classes and no others: given its class, a row is like a new row of
     this class, however many rows of which class come where.

@@ -23,7 +23,7 @@ def optimal_at(paths: Paths, price: float) -> tuple[Numbers, Numbers]:
     Parameters
     ----------
     paths : Paths
-        Rows on their way, and what leaving risks.
+        Rows on their way, and what exiting risks.
     price : float
         What a wrong prediction costs, in units of the cost of all trees.
 
@@ -36,7 +36,7 @@ def optimal_at(paths: Paths, price: float) -> tuple[Numbers, Numbers]:
     Notes
     -----
     Each pair of thresholds is the best one given those of later exit points, over all
-    rows that get this far under no thresholds at all. (A row that would have left
+    rows that get this far under no thresholds at all. (A row that would have exited
     before has little weight in it: both predictions cost it about the same.)
     """
     n_points, n_paths = paths.values.shape
@@ -50,7 +50,7 @@ def optimal_at(paths: Paths, price: float) -> tuple[Numbers, Numbers]:
         down, up = (paths.costs[k] + price * risk for risk in (risk_down, risk_up))
         sequence = np.argsort(paths.values[k], kind="stable")
         values = paths.values[k, sequence]
-        # What is gained if the first i rows leave downwards, all from j on upwards.
+        # What is gained if the first i rows exit downwards, all from j on upwards.
         gain_down = np.append(0.0, np.cumsum((going_on - down)[sequence]))
         gain_up = (going_on - up)[sequence][::-1]
         gain_up = np.append(0.0, np.cumsum(gain_up))[::-1]

@@ -1,4 +1,4 @@
-"""Rows on their way through a cascade: partial scores, and what leaving there risks."""
+"""Rows on their way through a cascade: partial scores, and the risk of each exit."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ MOST_PATHS_OF_ORDERS = 40_000
 class Paths:
     """Values of rows at exit points, and how likely a prediction given there is wrong.
 
-    With two classes the value is the partial score; leaving downwards means the first
-    class, leaving upwards the second. With several classes the value is the lead of
-    the class in front, and rows leave upwards only.
+    With two classes the value is the partial score; exiting downwards means the first
+    class, exiting upwards the second. With several classes the value is the lead of
+    the class in front, and rows exit upwards only.
 
     Parameters
     ----------
     points : ndarray of shape (n_points,)
         The exit points.
     costs : ndarray of shape (n_points + 1,)
-        Mean cost of leaving at each of them, and at the end.
+        Mean cost of exiting at each of them, and at the end.
     values : ndarray of shape (n_points, n_paths)
         The values.
     intercept, slope : ndarray of shape (n_points,)
-        Curves: leaving upwards is right with probability
+        Curves: exiting upwards is right with probability
         ``expit(intercept + slope * value)``.
     down, up : bool
         Which way rows may exit.
     wrong_down, wrong_up : ndarray of shape (n_points, n_paths), dtype=bool
-        Whether leaving downwards or upwards disagrees with the full ensemble.
+        Whether exiting downwards or upwards disagrees with the full ensemble.
     """
 
     points: Points
@@ -60,9 +60,9 @@ class Paths:
     wrong_up: NDArray[np.bool_]
 
     def risks(self, k: int) -> tuple[Numbers, Numbers]:
-        """Return how likely leaving downwards and upwards at a point is wrong.
+        """Return how likely an exit downwards and upwards at a point is wrong.
 
-        A curve that does not rise says nothing, and no row exits there.
+        A curve that does not rise is not used, and no row exits there.
         """
         if not self.slope[k] > 0.0:
             certain = np.ones(self.values.shape[1])

@@ -12,7 +12,7 @@ Numbers = NDArray[np.float64]
 
 
 def thresholds_at(paths: Paths, tolerance: float) -> tuple[Numbers, Numbers]:
-    """Return thresholds beyond which the risk of leaving is at most a tolerance.
+    """Return thresholds beyond which the risk of exiting is at most a tolerance.
 
     There is one number to be chosen for all exit points together, the tolerance, and
     nothing else that could follow single rows.

@@ -198,7 +198,7 @@ def accelerate(
             labels = _known_labels(part.labels, target)
             with progress_bar(console, "reporting") as show:
                 fast.report(part.rows, labels, verbose=show).save(report)
-        # If all trees are evaluated because nothing else was faster, nobody warns.
+        # If all trees are evaluated because nothing was faster, there is no warning.
         promise = fast.promise_
         nothing = promise is not None and promise.kind == "never"
         broken = confidence is not None and nothing and bool(advice)

@@ -13,7 +13,7 @@ from spinney.runtime.score_bins import ScoreBins
 
 @dataclass(frozen=True, eq=False)
 class EarlySums:
-    """What is added up, and what the sums have to look like for a row to leave.
+    """What is added up, and what the sums have to look like for a row to exit.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class EarlySums:
     tolerance : float
         Sums this close are left to the model itself; 0 if none are.
     at_once : bool
-        Whether all rows leave before the first tree.
+        Whether all rows exit before the first tree.
     """
 
     ctype: str

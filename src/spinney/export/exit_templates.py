@@ -58,7 +58,7 @@ int P_predict(const $row *row) {
 }
 """
 LEAVES = """
-/* The class with which a row leaves at an exit point, or -1. */
+/* The class with which a row exits at an exit point, or -1. */
 static int P_leaves($argument, size_t k) {
 $body}
 """

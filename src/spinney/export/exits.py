@@ -56,7 +56,7 @@ class EarlyExit:
     Parameters
     ----------
     sums : EarlySums
-        What is added up, and when rows leave.
+        What is added up, and when rows exit.
     layout : Layout
         Where the trees are.
     tables : Tables
@@ -216,7 +216,7 @@ class EarlyExit:
             return f"{indent}total[{which}] += {value};\n"
         return f"{indent}total[{which}] = ({ctype})(total[{which}] + {value});\n"
 
-    # ---------------------------------------------------------------- leaving
+    # ---------------------------------------------------------------- exits
 
     def _leaves(self) -> str:
         sums = self.sums

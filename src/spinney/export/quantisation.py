@@ -3,8 +3,8 @@
 A value ``v`` becomes ``round(v * scale)``. After some trees the sum of the rounded
 values, divided by the scale, is off by no more than the sum of the largest rounding
 errors of these trees; that number is worked out from the values themselves. Where a
-rule lets a row leave below or above a bound, the rounded sum has to be beyond the bound
-by this much: a row leaves only where the sum of the exact values would let it leave,
+rule lets a row exit below or above a bound, the rounded sum has to be beyond the bound
+by this much: a row exits only where the sum of the exact values would let it exit,
 too. Where a rule drops classes, the errors of both sums are added to the lead: the
 exact sum of a class that is dropped is behind by more than the exact lead.
 """
@@ -48,7 +48,7 @@ class Quantised:
     error : float
         Proven bound on how far the sum of all trees is off, in the unit of the scores.
     sums : EarlySums
-        What is added up, and when rows leave.
+        What is added up, and when rows exit.
     steps : StepSums or None
         The same for the steps of an anytime classifier.
     """

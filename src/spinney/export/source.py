@@ -376,7 +376,7 @@ class Writer:
             anytime = AnytimeSource(steps, layout, self.tables, self._model)
             code = anytime.source(first, index)
             leaves = self.own.scores_of_state_source() if program.n_classes > 1 else ""
-            # The macros of the steps come before whoever reads a state.
+            # The macros of the steps come before the code that reads a state.
             source += _before(code, "void P_start", leaves)
             self._declare_steps(anytime)
         return source

@@ -17,7 +17,7 @@ MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 64, 16_384
 
 
 class BlockedRows(ABC):
-    """Rows that whoever evaluates them makes dense a block at a time."""
+    """Rows that are made dense a block at a time when they are evaluated."""
 
     shape: tuple[int, int]
     dtype: np.dtype

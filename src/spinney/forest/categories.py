@@ -107,7 +107,7 @@ def with_codes(X: Any, forest: Forest) -> Any:
         return _with_codes_of_objects(X, forest)
     names = frame.names
     if len(names) != forest.n_features:
-        return X  # whoever checks the shape says what is wrong
+        return X  # the check of the shape raises the error
     rows = np.empty((frame.n_rows, forest.n_features))
     for column, categories in enumerate(forest.categories):
         name = names[column]
@@ -220,7 +220,7 @@ def with_codes_of_numbers(row: Sequence[Any], forest: Forest) -> list[Any]:
     assert forest.categories is not None
     values = list(row)
     if len(values) != forest.n_features:
-        return values  # whoever checks the length says what is wrong
+        return values  # the check of the length raises the error
     for column, categories in enumerate(forest.categories):
         value = values[column]
         if (

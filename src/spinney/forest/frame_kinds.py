@@ -203,7 +203,7 @@ class Frame(ABC):
         ----------
         names : sequence of str or None
             Of the model. If the columns are called otherwise they stay as they are:
-            many models carry made-up names.
+            many models have generated names.
 
         Raises
         ------

@@ -71,10 +71,10 @@ def qwyc(
     Notes
     -----
     Thresholds lie half-way between two scores that occur; equal scores cannot be
-    parted. Where no threshold decides anyone, it is infinite. If no tree decides
-    anyone, the next in the present order is taken; once all rows are decided, the rest
-    stays in the order it is in. The bound is about the rows of `table` and says little
-    about new ones, because order and thresholds are fitted to the same rows.
+    separated. A threshold that decides no row is infinite. If no tree decides any row,
+    the next in the current order is taken; once all rows are decided, the remaining
+    order is unchanged. The bound holds for the rows of `table`; on new rows it may be
+    exceeded, because order and thresholds are fitted to the same rows.
 
     The algorithm is that of [1]_; the time is proportional to the number of trees
     squared times the mean share of undecided rows.
@@ -197,7 +197,7 @@ def lower_threshold(value: Numbers, cut: float, limit: float) -> float:
     largest = float(below.max())
     beyond = value[value >= cut]
     if len(beyond) == 0:
-        # Nobody to be half-way to: what was never seen is not decided.
+        # There is no next score to lie half-way to: unseen scores are not decided.
         return min(float(np.nextafter(largest, np.inf)), limit)
     smallest = float(beyond.min())
     # The infinities have a middle too, if they are taken for very large numbers.

@@ -191,7 +191,7 @@ class ScoreTable:
         Parameters
         ----------
         rule : ExitRule
-            When rows leave, and in which order trees are evaluated.
+            When rows exit, and in which order trees are evaluated.
 
         Returns
         -------

@@ -157,8 +157,8 @@ def _mode_to_keep(path: str, target: str) -> int | None:
         # Replacing a device or a pipe would take it away from everybody else.
         msg = f"{path!r} is a device, a pipe or a socket. Pass the name of a file."
         raise OSError(msg)
-    # Replacing needs no permission on the old file, but whoever took the permission
-    # to write away did not want it replaced.
+    # Replacing needs no permission on the old file, but a file that was made
+    # read-only is not meant to be replaced.
     if not os.access(target, os.W_OK):
         msg = (
             f"No permission to write to {path!r}. Save under another name, or make "

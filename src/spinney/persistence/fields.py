@@ -1,7 +1,7 @@
 """Objects taken apart into settings and arrays, and put together again.
 
 Settings are what JSON holds (numbers, texts, lists, objects); arrays are numbers and
-flags. Whoever puts an object together takes out of both what it knows, with
+flags. The class that rebuilds an object takes what it knows out of both, with
 `take_setting` and `take_array`; what is left over is an error of the file.
 """
 

@@ -7,7 +7,7 @@ What XGBoost does, as far as exactness depends on it (checked with 2.1 to 3.4):
   numbers that are no category of the model, are in no set.
 - Since 3.1 a model keeps the categories of the data frame that it was trained on, and
   values of other frames are looked up there (`xgboost_categories`). Before, the codes
-  of the frame at hand counted, whatever they stood for.
+  of the given frame were used, whatever they meant.
 - Trees are added in order, in float32, onto the base score. That is stored as a
   probability (or as a mean, under a log link) and turned into a raw score by the C
   library's `logf`. Labels and raw scores come out bit for bit.

@@ -31,9 +31,9 @@ class Thresholds:
     exit_points : ndarray of shape (n_exit_points,)
         Numbers of trees after which a row may exit.
     lower, upper : ndarray of shape (n_exit_points,) or None
-        A row leaves outside of them; NaN where no number is low or high enough.
+        A row exits outside of them; NaN where no number is low or high enough.
     margin : ndarray of shape (n_exit_points,) or None
-        A row leaves if the best class is ahead by more.
+        A row exits if the best class is ahead by more.
     """
 
     what: str
@@ -60,7 +60,7 @@ def exits_early(classifier: Any) -> bool:
 
 
 def thresholds(classifier: Any) -> Thresholds | None:
-    """Return when rows leave, None if never or not by simple thresholds.
+    """Return when rows exit, None if never or not by simple thresholds.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def thresholds(classifier: Any) -> Thresholds | None:
 
 
 def _least_leads(rule: ExitRule, n_classes: int) -> NDArray[np.float64]:
-    """Return the least lead with which rows leave, at each exit point."""
+    """Return the least lead with which rows exit, at each exit point."""
     margin = np.full(len(rule.exit_points), np.inf)
     for k, point in enumerate(rule.exit_points.tolist()):
         counts = counts_of_ranks(point, n_classes)

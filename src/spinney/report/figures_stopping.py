@@ -291,7 +291,7 @@ def _seen(
 
 
 def _steps_axis(word: str, steps: list[int], n_trees: int) -> Axis:
-    """Return an axis on which early steps, where most rows leave, have some room."""
+    """Return an axis on which early steps, where most rows exit, have some room."""
     label = f"{word} evaluated"
     first, last = float(steps[0]), float(steps[-1])
     if first == last:

@@ -134,7 +134,7 @@ def plain_serves(kernels: Kernels, seconds: float = 0.0) -> bool:
     kernels : Kernels
         What would be needed otherwise.
     seconds : float, default=0.0
-        About how long the work at hand takes the plain engine.
+        About how long the plain engine takes for the current call.
     """
     engine = config.engine
     if engine == "auto":

@@ -99,7 +99,7 @@ class EarlyExitEngine:
     ensemble : Forest or CalledEnsemble
         A classifier.
     rule : ExitRule
-        In which order its members are evaluated, and when a row leaves. With two
+        In which order its members are evaluated, and when a row exits. With two
         classes it sees one sum: the number of votes for the second class, or the score
         as `scoring_forest` has it; with more, one sum per class.
     """
@@ -145,7 +145,7 @@ class EarlyExitEngine:
         Parameters
         ----------
         rule : ExitRule
-            When a row leaves.
+            When a row exits.
 
         Returns
         -------
@@ -544,7 +544,7 @@ class EarlyExitEngine:
         Parameters
         ----------
         lookup : callable
-            Returns the probabilities of a row that left early: takes a class index, a
+            Returns the probabilities of a row that exited early: takes a class index, a
             number of trees, the sums with which it left and the row.
         at_the_end : callable
             Returns those of a row that stayed to the end: takes the row and its class

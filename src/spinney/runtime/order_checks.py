@@ -54,7 +54,7 @@ def check_exit_points(
     ----------
     exit_points : array-like of int or None
         Numbers of trees after which a row may exit. None stands for all of them:
-        after 1, 2, ..., `n_trees` - 1 trees. After the last one all rows leave anyway.
+        after 1, 2, ..., `n_trees` - 1 trees. After the last one all rows exit anyway.
     n_trees : int
         Number of trees.
     least : int, default=1

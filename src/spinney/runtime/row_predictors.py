@@ -289,7 +289,7 @@ class EarlyProbabilityPredictor(_OneRow):
     kernels, prepare
         As for `RowPredictor`.
     lookup : callable
-        Returns the probabilities of a row that left early: takes the class index, the
+        Returns the probabilities of a row that exited early: takes the class index, the
         number of trees, the sums and the row.
     at_the_end : callable
         Returns those of a row that stayed to the end: takes the row and its class

@@ -18,7 +18,7 @@ class ScoreBins(NamedTuple):
     """How sure one can be in every bin of partial scores: the rule of Fan et al.
 
     Let `mean` and `deviation` be those of the partial less the full score among the
-    calibration rows of a bin. A row leaves as positive if its partial score is above
+    calibration rows of a bin. A row exits as positive if its partial score is above
     ``beta + mean + gamma * deviation``, as negative if it is below ``beta + mean -
     gamma * deviation``. In a bin without (or with too few) calibration rows it stays
     to the end.

@@ -1,4 +1,4 @@
-"""What is added up when a forest is left early: votes, or shares of the raw score."""
+"""What is added up with early exit: votes, or shares of the raw score."""
 
 from __future__ import annotations
 

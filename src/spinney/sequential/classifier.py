@@ -392,7 +392,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
     def _planned(
         self, problem: Problem, bound: float, rng: np.random.RandomState
     ) -> NDArray[np.int64]:
-        """Solve with all exit points, see where rows leave; return those that pay.
+        """Solve with all exit points, see where rows exit; return those that pay.
 
         They are fixed without regard to the order drawn, over which the promise is.
         """

@@ -108,7 +108,7 @@ class TreeVoters:
     def plan(
         self, steps: NDArray[np.int64], undecided: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """Return the steps at which it pays to let rows leave, in any order."""
+        """Return the steps at which it pays to let rows exit, in any order."""
         return plan_exit_points(self.forest, steps, undecided)
 
 
