@@ -78,7 +78,7 @@ class Rates(NamedTuple):
 class DeadlineRunner:
     """Runs rows through a forest until a deadline.
 
-    It rehearses before the first call, and keeps in mind how long things take, from one
+    It measures once before the first call, and records how long things take, from one
     call to the next.
 
     Parameters
@@ -149,7 +149,7 @@ class DeadlineRunner:
         return winner, n_steps
 
     def remember(self, seen: Rates) -> None:
-        """Keep in mind how long things took, for the next time.
+        """Record how long things took, for the next time.
 
         A faster time is adopted at once, a slower one little by little: the machine may
         have been busy.

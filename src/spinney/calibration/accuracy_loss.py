@@ -72,8 +72,8 @@ class ExpectedLoss:
     where :math:`\\pi(r)` bounds the chance of a rule with a loss above r to pass.
 
     The test is a bet as in `ProvenLoss`, against a loss above a level a little below
-    the bound, and passed by a fortune of at least 1. With a stake s on each of n rows,
-    the fortune of a rule with loss r above the level has a mean of
+    the bound, and passed by a capital of at least 1. With a stake s on each of n rows,
+    the capital of a rule with loss r above the level has a mean of
     ``(1 + s (level - r)) ** n``, at most ``exp(-n s (r - level))``, and comes to 1 with
     no larger probability. The integral is then at most ``level + 1 / (n s)``, which is
     the bound if the level is the bound less ``1 / (n s)``.
@@ -83,19 +83,19 @@ class ExpectedLoss:
 
     def __init__(self, full: Codes, true: Codes, bound: float) -> None:
         self._full, self._true = full, true
-        # With a level below the bound by 1 / (n s), a fortune of 1 is worth what a
-        # fortune of e would be at the bound, up to second order.
+        # With a level below the bound by 1 / (n s), a capital of 1 is worth what a
+        # capital of e would be at the bound, up to second order.
         self._stake = best_stake(len(full), bound, 1.0)
         spread = len(full) * self._stake
         self._level = bound - 1.0 / spread if spread else -1.0
 
     def passes(self, answers: Codes) -> bool:
-        """Return whether the fortune is at least what it was."""
+        """Return whether the capital is at least what it was."""
         if self._level < -ROUNDING:
             return False  # too few rows
         counts = changes_of_accuracy(self._full, self._true, answers)
         level = max(self._level, 0.0)
-        return log_fortune(*counts, len(self._full), level, self._stake) >= 0.0
+        return log_capital(*counts, len(self._full), level, self._stake) >= 0.0
 
 
 class ProvenLoss:
@@ -108,12 +108,12 @@ class ProvenLoss:
 
     Notes
     -----
-    Whoever bets a part of a fortune of 1 on every row, against a loss above the bound,
+    A bet with a part of a capital of 1 on every row, against a loss above the bound,
     multiplies it by ``1 + stake (bound - difference)``, where the difference is 1 for a
     row that becomes wrong and -1 for one that becomes right. If the loss is above the
-    bound, the fortune has a mean of at most 1, and comes to ``1 / (1 - confidence)``
-    with a probability of at most ``1 - confidence`` [1]_. So a rule with such a fortune
-    passes. The stake is fixed before the rows are looked at.
+    bound, the capital has a mean of at most 1, and reaches ``1 / (1 - confidence)``
+    with a probability of at most ``1 - confidence`` [1]_. So a rule with such a capital
+    passes. The stake is fixed before the rows are used.
 
     References
     ----------
@@ -129,16 +129,16 @@ class ProvenLoss:
         self._stake = best_stake(len(full), bound, self._goal)
 
     def passes(self, answers: Codes) -> bool:
-        """Return whether the fortune is large enough."""
+        """Return whether the capital is large enough."""
         counts = changes_of_accuracy(self._full, self._true, answers)
-        fortune = log_fortune(*counts, len(self._full), self._bound, self._stake)
-        return fortune >= self._goal
+        capital = log_capital(*counts, len(self._full), self._bound, self._stake)
+        return capital >= self._goal
 
 
-def log_fortune(
+def log_capital(
     n_harmed: int, n_helped: int, n_rows: int, bound: float, stake: float
 ) -> float:
-    """Return the logarithm of what a fortune of 1 has become.
+    """Return the logarithm of what a capital of 1 has become.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def best_stake(n_rows: int, bound: float, goal: float) -> float:
     bound : float
         The loss that is bet against.
     goal : float
-        What the logarithm of the fortune has to come to.
+        What the logarithm of the capital has to reach.
     """
     most = 1.0 / (1.0 - bound)
     stakes = most * np.append(np.geomspace(1e-4, 0.999, 400), 1.0)

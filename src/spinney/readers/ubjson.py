@@ -1,4 +1,4 @@
-"""Decode UBJSON, the binary twin of JSON in which XGBoost writes ``.ubj`` files.
+"""Decode UBJSON, the binary form of JSON in which XGBoost writes ``.ubj`` files.
 
 Files can be damaged or forged: every length is compared with the bytes that are left
 before anything is allocated, and containers may not be nested without end.

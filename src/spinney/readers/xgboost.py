@@ -119,7 +119,7 @@ def read_xgboost(model: Any) -> Forest:
 
     Parameters
     ----------
-    model : Booster, XGBClassifier, XGBRegressor, XGBRanker or their random forest kin
+    model : Booster, XGBClassifier, XGBRegressor, XGBRanker or XGBRF estimator
         With ``gbtree`` or ``dart`` trees. After early stopping, estimators predict
         with the trees up to their best iteration, and a Booster with all of them; so
         does what is read from each.

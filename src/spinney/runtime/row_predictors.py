@@ -43,7 +43,7 @@ class _OneRow(ABC):
     def __init__(self, kernels: Kernels, prepare: Callable[[], Prepared]) -> None:
         self._kernels = kernels
         self._prepare = prepare
-        # A serving process had better lay out its trees before the first row comes.
+        # A serving process should lay out its trees before the first row comes.
         self._prepared = None if plain_serves(kernels, LOAD_SECONDS) else prepare()
         self._is_ready = False
         self._arguments: Arguments = {}

@@ -1,6 +1,6 @@
 """Least votes under a bound on the disagreement for every number of positive voters.
 
-Both problems here are linear programs over all lotteries on stop rules: too many to
+Both problems here are linear programs over all mixtures of stop rules: too many to
 write down, but only a few rules and a few numbers of positive voters matter. So a
 small program, the master, knows the rules met so far and the constraints that were
 violated so far. Its dual prices tell what a vote and a disagreement are worth for each
@@ -45,7 +45,7 @@ def _generate(
     master : Master
         The program to start from.
     start : ndarray of shape (n_columns,)
-        A lottery that keeps all bounds, to fall back on.
+        A mixture that keeps all bounds, to fall back on.
     bound, may_stop, on_round
         As in `spinney.sequential.minimean.solve_minimean`.
     gap : float
@@ -152,7 +152,7 @@ def solve_minimax(
 ) -> Solution:
     """Minimise the worst-case votes under a bound on the worst-case disagreement.
 
-    Many lotteries are optimal; among them one with the least mean votes is returned.
+    Many mixtures are optimal; among them one with the least mean votes is returned.
     The corners and weights are those of the second stage, the lower bound is that of
     the first.
 
@@ -193,7 +193,7 @@ def solve_minimax(
 
 
 def _first_only(n_columns: int) -> NDArray[np.float64]:
-    """Return the lottery that always draws the first rule, which never disagrees."""
+    """Return the mixture that always draws the first rule, which never disagrees."""
     weights = np.zeros(n_columns)
     weights[0] = 1.0
     return weights

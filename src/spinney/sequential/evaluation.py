@@ -66,7 +66,7 @@ def cheapest_rule(
 def mixture(
     rules: Sequence[CompactStrategy], weights: Sequence[float]
 ) -> CompactStrategy:
-    """Return the rule that stops in every state as often as a lottery over `rules`.
+    """Return the rule that stops in every state as often as a mixture of `rules`.
 
     Parameters
     ----------

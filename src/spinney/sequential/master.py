@@ -18,13 +18,13 @@ VIOLATED_WRONG = 1e-9
 VIOLATED_VOTES = 1e-10
 # Votes close to their limit differ in the fourth digit and later.
 LIMIT_SCALE = 1e-3
-# An adjusted lottery may cost so much more.
+# An adjusted mixture may cost so much more.
 ADJUSTMENT = 2e-10
 
 
 @dataclass
 class Master:
-    """A linear program over lotteries on the rules and constraints known so far.
+    """A linear program over mixtures of the rules and constraints known so far.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Master:
         return True
 
     def value(self, votes: NDArray[np.float64]) -> float:
-        """Return the objective of a lottery with these expected votes."""
+        """Return the objective of a mixture with these expected votes."""
         if self.mean is None:
             return float(votes.max())
         value = float(self.mean @ votes)
@@ -80,7 +80,7 @@ class Master:
         return value
 
     def solve(self) -> tuple[NDArray, NDArray, NDArray] | None:
-        """Return the lottery, the price of votes and the price of disagreement.
+        """Return the mixture, the price of votes and the price of disagreement.
 
         Prices are in votes, by the number of positive voters. None if HiGHS gives up.
         """
@@ -142,7 +142,7 @@ class Master:
         return added
 
     def adjusted(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a lottery that keeps its bounds to the last digits.
+        """Return a mixture that keeps its bounds to the last digits.
 
         HiGHS keeps them up to its tolerance, which also lets in rules with a weight of
         next to nothing: they are left out if the rest can do without them.
@@ -161,7 +161,7 @@ class Master:
     def _moved(
         self, weights: NDArray[np.float64], used: NDArray[np.intp], limited: bool
     ) -> NDArray[np.float64] | None:
-        """Move the lottery so that active bounds hold with equality.
+        """Move the mixture so that active bounds hold with equality.
 
         The move is the shortest one among the rules `used`. The limit on the votes,
         which need not hold to the last digit, is among the bounds if `limited`. None
@@ -206,7 +206,7 @@ class Master:
 def _solve_program(
     objective: NDArray[np.float64], table: NDArray[np.float64], least: float | None
 ) -> OptimizeResult | None:
-    """Minimise over the lotteries x and one number y with ``table @ (x, y) <= 0``.
+    """Minimise over the mixtures x and one number y with ``table @ (x, y) <= 0``.
 
     `least` is the least value of y. Rules that are nearly the same make HiGHS give up
     at times, with a tolerance or with presolve; another attempt nearly always succeeds.

@@ -5,7 +5,7 @@ votes and priced disagreement. In the plane of (disagreement, votes) such rules 
 corners of a convex curve, and the optimum for a bound lies on the edge that crosses the
 bound. Its two ends are found by intersecting: take the line through a corner on either
 side, find the best rule at the price that is the slope of the line, and replace one
-corner by it, until nothing lies below the line. A lottery over the two ends then meets
+corner by it, until nothing lies below the line. A mixture of the two ends then meets
 the bound exactly.
 """
 
@@ -28,7 +28,7 @@ Progress = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Solution:
-    """A lottery over rules without chance, and what is proven about the best one.
+    """A random choice among deterministic rules, and what is proven about the best one.
 
     Parameters
     ----------
