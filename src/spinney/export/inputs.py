@@ -299,9 +299,9 @@ def _missing_integer(
         return None
     if len(found) > 1 or len(*found) > 1:
         msg = (
-            f"{forest.source} treats {forest.missing_value!r} as a missing value, "
-            f"which must be the same {input_type} in all columns. Pass the same "
-            "input_scale for all of them, or float rows."
+            f"{forest.source or 'The forest'} treats {forest.missing_value!r} as a "
+            f"missing value, which must be the same {input_type} in all columns. Pass "
+            "the same input_scale for all of them, or float rows."
         )
         raise InvalidArgumentError(msg)
     return int(found.pop()[0])
