@@ -111,7 +111,9 @@ def test_an_integer_stands_for_missing(kind, missing, scale, tmp_path):
 
 def test_a_missing_number_that_differs_by_column_is_refused(tmp_path):
     forest = random_forest(0, n_trees=9, depth=12).replace(missing_value=-50.0)
-    with pytest.raises(ValueError, match="The forest treats .* must be the same int16"):
+    with pytest.raises(
+        ValueError, match=r"The forest treats .* must be the same int16"
+    ):
         spinney.export_c(
             forest,
             tmp_path / "m.c",

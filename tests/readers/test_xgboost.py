@@ -921,7 +921,9 @@ def places(part, path=()):
 
 
 # A forged number of the version is a version that nobody has tested.
-@pytest.mark.filterwarnings("ignore:The model was saved by XGBoost:spinney.SpinneyWarning")
+@pytest.mark.filterwarnings(
+    "ignore:The model was saved by XGBoost:spinney.SpinneyWarning"
+)
 @pytest.mark.parametrize("name", ["categories", "vector", "pruned"])
 def test_documents_with_any_one_value_forged_are_read_or_refused(name):
     document = json.loads((MODELS / f"v3.2.0-{name}.json").read_text())
