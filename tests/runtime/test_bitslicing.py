@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import reference
 import strategies
-from spinney.runtime import Engine, bitslicing
-from spinney.runtime.bitslicing import MISSING_LEFT
+from spinney.runtime import Engine, bitslicing, tree_costs
 from spinney.runtime.building import FINISH, KEEP, MARK, SPLIT
+from spinney.runtime.conditions import MISSING_LEFT
 
 WITHOUT_JIT = bool(numba.config.DISABLE_JIT)
 N_ROWS = 50 if WITHOUT_JIT else 131
@@ -25,8 +25,8 @@ N_ROWS = 50 if WITHOUT_JIT else 131
 def always_bitsliced(chains=True, listed=False):
     """Bitslice all small trees; put all conditions into chains or none."""
     with (
-        patch.object(bitslicing, "COST_LEVEL", 1e9),
-        patch.object(bitslicing, "COST_CHAIN", -1e9 if chains else 1e9),
+        patch.object(tree_costs, "COST_LEVEL", 1e9),
+        patch.object(tree_costs, "COST_CHAIN", -1e9 if chains else 1e9),
         patch.object(bitslicing, "MAX_SPARSE_BYTES", 0 if listed else 1 << 40),
     ):
         yield
@@ -101,7 +101,7 @@ def test_more_leaves_than_two_bytes_can_count_agree():
 def test_costs_decide_what_is_chained():
     forest = strategies.random_forest(5, n_trees=30, n_features=3, depth=40)
     few = forest.replace(threshold=np.round(forest.threshold))
-    with patch.object(bitslicing, "COST_LEVEL", 1e9):
+    with patch.object(tree_costs, "COST_LEVEL", 1e9):
         many = Engine(forest).layout(np.float32).schedule
         assert len(many.chain_column) == 3
         assert len(Engine(few).layout(np.float32).schedule.chain_column) == 0

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 import strategies
-from spinney.runtime.bitslicing import (
+from spinney.runtime.planning import (
+    BATCH_ROWS,
+    COST_BATCH,
+    COST_CLASS,
+    COST_COLUMN,
+    COST_ROW,
+    MORE_ROWS,
+    plan_exit_points,
+)
+from spinney.runtime.tree_costs import (
     COST_BITSLICED_TREE,
     COST_CHAIN,
     COST_CHAINED,
@@ -19,15 +28,6 @@ from spinney.runtime.bitslicing import (
     costs_of_first_trees,
     mean_costs_of_trees,
     shares_met,
-)
-from spinney.runtime.planning import (
-    BATCH_ROWS,
-    COST_BATCH,
-    COST_CLASS,
-    COST_COLUMN,
-    COST_ROW,
-    MORE_ROWS,
-    plan_exit_points,
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import reference
 import strategies
-from spinney.runtime import EarlyExitEngine, Engine, ExitRule, bitslicing
+from spinney.runtime import EarlyExitEngine, Engine, ExitRule, tree_costs
 from spinney.runtime.engine import rows_per_block
 from spinney.runtime.stage_kernels import Stage, join_stages, stage_of
 
@@ -86,7 +86,7 @@ def test_rows_hear_the_trees_before_they_leave(n_rows, n_features, is_bitsliced)
         bounds = np.quantile(np.abs(sums[:, checks - 1]), 0.7, axis=0)
     rule = ExitRule.between(np.arange(20), checks, -bounds, bounds)
     engine = EarlyExitEngine(forest.replace(decision_threshold=0.0), rule)
-    with patch.object(bitslicing, "COST_LEVEL", 1e9 if is_bitsliced else 0.0):
+    with patch.object(tree_costs, "COST_LEVEL", 1e9 if is_bitsliced else 0.0):
         classes, counts = engine.evaluate(forest.engine.rows(X))
     for r in range(n_rows):
         expected = next(

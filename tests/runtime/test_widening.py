@@ -11,13 +11,13 @@ import reference
 from spinney import Forest
 from spinney.runtime import widening
 from spinney.runtime.bitslice_kernels import compare_categories, find_codes_of
-from spinney.runtime.bitslicing import (
+from spinney.runtime.choice import config
+from spinney.runtime.conditions import (
     CATEGORICAL,
     MISSING_LEFT,
     NO_BIT,
     members_as_bits,
 )
-from spinney.runtime.choice import config
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.leaf_masks import MAX_ROWS
 from spinney.runtime.simd import STRIDE, count_ones, unite_planes

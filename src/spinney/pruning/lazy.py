@@ -14,7 +14,7 @@ from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.forest import Forest
 from spinney.forest.rows import as_rows
 from spinney.pruning.costs import Purchases, purchases_for
-from spinney.runtime.bitslicing import node_kinds
+from spinney.runtime.conditions import node_kinds
 from spinney.runtime.kernel_arrays import read_only
 
 if TYPE_CHECKING:

@@ -17,15 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.bitslicing import (
-    CATEGORICAL,
-    LOOK_AHEAD,
-    MISSING_LEFT,
-    NAN_BIT,
-    NO_BIT,
-)
+from spinney.runtime.bitslicing import LOOK_AHEAD
 from spinney.runtime.branch_free import number_if
 from spinney.runtime.building import FINISH, KEEP, MARK
+from spinney.runtime.conditions import CATEGORICAL, MISSING_LEFT, NAN_BIT, NO_BIT
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.simd import (
     STRIDE,

@@ -26,39 +26,23 @@ bitslicing takes about a seventeenth and a third of the time of walking there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.bit_vectors import HAS_BITS
-from spinney.runtime.building import distinct_rows, list_splits, schedule_splits
+from spinney.runtime.building import list_splits, schedule_splits
+from spinney.runtime.conditions import (
+    MISSING_LEFT,
+    distinct_conditions,
+    leaf_counts,
+    members_as_bits,
+    small_trees,
+)
+from spinney.runtime.tree_costs import bitslicing_pays, chain_pays
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
-
-# Flags of a node or a condition.
-MISSING_LEFT, ZERO_IS_MISSING, CATEGORICAL = 1, 2, 4
-
-# Bits of a set of categories for "none of them", and "too many", and for NaN.
-NO_BIT, NAN_BIT = 62, 63
-
-# Larger trees are walked: their splits would cost more than their levels do.
-MAX_BITSLICED_LEAVES = 1024
-
-# Measured costs in nanoseconds per row, to choose between the two forms: one condition
-# that is compared by itself, a chain and a halving of it, a condition in it, one split
-# and one tree of the bitsliced form; one level of the walk.
-COST_CONDITION, COST_CHAIN, COST_HALVING, COST_CHAINED = 0.055, 2.0, 0.6, 0.009
-COST_SPLIT, COST_BITSLICED_TREE, COST_LEVEL = 0.006, 0.6, 1.05
-if not HAS_BITS:
-    # Estimated from the instructions for NEON, whose vectors are four times as short as
-    # those of the processor that was measured, and which gathers number by number. So
-    # trees of some hundred leaves are walked there.
-    COST_CONDITION, COST_CHAINED, COST_SPLIT = 0.22, 0.036, 0.024
-    COST_HALVING, COST_BITSLICED_TREE = 1.2, 1.8
 
 # Trees whose values would take more bytes than this, with one for each code, keep those
 # of their leaves only: they have to be fetched from afar for every block of rows.
@@ -119,80 +103,6 @@ class Schedule(NamedTuple):
     leaf_of_code: NDArray[np.uint16]
 
 
-def category_sets(forest: Forest) -> NDArray[np.int64]:
-    """Return the set of categories that each node looks up, -1 for none.
-
-    Of sets with the same members it is always the first: they are one condition.
-    """
-    chosen = forest.category_set
-    if chosen is None:
-        return np.full(forest.n_nodes, -1, dtype=np.int64)
-    assert forest.category_offsets is not None
-    assert forest.category_words is not None
-    offsets, words = forest.category_offsets, forest.category_words
-    first: dict[bytes, int] = {}
-    same = [
-        first.setdefault(words[begin:end].tobytes().rstrip(b"\0"), number)
-        for number, (begin, end) in enumerate(pairwise(offsets.tolist()))
-    ]
-    # The last entry is for nodes without a set.
-    return np.array([*same, -1], dtype=np.int64)[chosen]
-
-
-def members_as_bits(
-    offsets: NDArray[np.int64] | None,
-    words: NDArray[np.uint32] | None,
-    category_set: NDArray[np.int64],
-    kind: NDArray[np.uint8],
-) -> NDArray[np.uint64]:
-    """Return which categories go left at each condition, as the bits of a word.
-
-    Parameters
-    ----------
-    offsets, words
-        The sets of categories, as in `Forest`.
-    category_set, kind
-        Per condition: its set of categories, -1 for none; its flags.
-
-    Returns
-    -------
-    members : ndarray of shape (n_conditions,), dtype=uint64
-        `NAN_BIT` is set if NaN goes left, `NO_BIT` if the set has no room in the bits
-        below it, or there is none.
-    """
-    members = np.full(len(category_set), 1 << NO_BIT, dtype=np.uint64)
-    if offsets is None or words is None:
-        return members
-    for condition in np.flatnonzero(category_set >= 0):
-        begin, end = offsets[category_set[condition] :][:2]
-        content = int.from_bytes(words[begin:end].astype("<u4").tobytes(), "little")
-        if content >> NO_BIT == 0:
-            nan = bool(kind[condition] & MISSING_LEFT)
-            members[condition] = content | nan << NAN_BIT
-    return members
-
-
-def node_kinds(forest: Forest) -> NDArray[np.uint8]:
-    """Return the flags of each node."""
-    kind = np.where(forest.missing_left, MISSING_LEFT, 0).astype(np.uint8)
-    if forest.zero_is_missing is not None:
-        kind[forest.zero_is_missing] |= ZERO_IS_MISSING
-    if forest.category_set is not None:
-        kind[forest.category_set >= 0] |= CATEGORICAL
-    kind[forest.feature < 0] = 0
-    return kind
-
-
-def small_trees(forest: Forest) -> NDArray[np.bool_]:
-    """Return for each tree whether it is small enough to be bitsliced."""
-    return _n_leaves(forest) <= MAX_BITSLICED_LEAVES
-
-
-def _n_leaves(forest: Forest) -> NDArray[np.int64]:
-    """Return the number of leaves of each tree."""
-    return (np.diff(forest.tree_offsets) + 1) // 2
-
-
 def bitslice_small_trees(
     forest: Forest,
     column: NDArray[np.int64],
@@ -222,21 +132,12 @@ def bitslice_small_trees(
         The leaf of every leaf value index.
     """
     small = small_trees(forest)
-    nodes, number, n_conditions = _conditions(
+    nodes, number, n_conditions = distinct_conditions(
         forest, small, threshold, category_set, kind
     )
     first = np.full(n_conditions, -1, dtype=np.int64)
     first[number[::-1]] = nodes[::-1]  # the first node that has each condition
-    per_column = np.bincount(column[first][kind[first] <= MISSING_LEFT])
-    n_special = np.count_nonzero(kind[first] > MISSING_LEFT)
-    cost_bitsliced = (
-        COST_CONDITION * n_special
-        + _cost_of_conditions(per_column).sum()
-        + COST_SPLIT * len(nodes)
-        + COST_BITSLICED_TREE * np.count_nonzero(small)
-    )
-    cost_walk = COST_LEVEL * float(forest.depths[small].sum())
-    if cost_bitsliced >= cost_walk:
+    if not bitslicing_pays(forest, small, column[first], kind[first], len(nodes)):
         small = np.zeros(forest.n_trees, dtype=bool)
         nodes, number, first = nodes[:0], number[:0], first[:0]
 
@@ -269,146 +170,11 @@ def bitslice_small_trees(
     )
 
 
-class _Work(NamedTuple):
-    """What trees take to evaluate, apart from conditions that they share."""
-
-    mixed: NDArray[np.float64]  # per tree: bitsliced if it is small, else walked
-    walked: NDArray[np.floating]  # per tree
-    tree: NDArray[np.int64]  # these two: per inner node of a small tree
-    condition: NDArray[np.int64]
-    column: NDArray[np.int64]  # per condition; -1 for those beyond a plain comparison
-
-
-def _work_of_trees(forest: Forest) -> _Work:
-    small = small_trees(forest)
-    kind = node_kinds(forest)
-    nodes, number, n_conditions = _conditions(
-        forest, small, forest.threshold, category_sets(forest), kind
-    )
-    tree = np.searchsorted(forest.tree_offsets, nodes, side="right") - 1
-    column = np.empty(n_conditions, dtype=np.int64)
-    column[number] = np.where(kind[nodes] > MISSING_LEFT, -1, forest.feature[nodes])
-    splitting = COST_SPLIT * np.bincount(tree, minlength=forest.n_trees)
-    walked = COST_LEVEL * forest.depths
-    mixed = np.where(small, splitting + COST_BITSLICED_TREE, walked)
-    return _Work(mixed, walked, tree, number, column)
-
-
-def costs_of_first_trees(forest: Forest) -> NDArray[np.float64]:
-    """Return the time that the first 0, 1, ..., all trees take, were they alone.
-
-    In nanoseconds per row, by the model that chooses the form of the trees.
-    """
-    work = _work_of_trees(forest)
-    first = np.full(len(work.column), forest.n_trees)
-    np.minimum.at(first, work.condition, work.tree)
-    comparing = np.zeros(forest.n_trees)
-    for column, part in _by_column(work.column):
-        n_compared = np.cumsum(np.bincount(first[part], minlength=forest.n_trees))
-        comparing += _cost_of_comparing(column, n_compared)
-    costs = np.minimum(np.cumsum(work.mixed) + comparing, np.cumsum(work.walked))
-    return np.concatenate([[0.0], costs])
-
-
-def mean_costs_of_trees(forest: Forest) -> NDArray[np.float64]:
-    """Return the time that 0, 1, ..., all trees drawn at random take, on average.
-
-    As `costs_of_first_trees`, but the same whichever trees are drawn. The cost of
-    comparing is that of the mean number of conditions.
-    """
-    n_trees = forest.n_trees
-    work = _work_of_trees(forest)
-    pairs = np.unique(work.condition * n_trees + work.tree)
-    n_having = np.bincount(pairs // n_trees, minlength=len(work.column))
-    comparing = np.zeros(n_trees + 1)
-    for column, part in _by_column(work.column):
-        distinct, times = np.unique(n_having[part], return_counts=True)
-        n_compared = times @ shares_met(n_trees, distinct)
-        comparing += _cost_of_comparing(column, n_compared)
-    n_drawn = np.arange(n_trees + 1)
-    mixed = n_drawn * work.mixed.mean() + comparing
-    return np.minimum(mixed, n_drawn * work.walked.mean())
-
-
-def shares_met(n_trees: int, n_having: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Return how likely trees drawn at random have something that some trees have.
-
-    Parameters
-    ----------
-    n_trees : int
-        Number of trees.
-    n_having : ndarray of shape (n_things,), dtype=int
-        How many of them have each thing.
-
-    Returns
-    -------
-    shares : ndarray of shape (n_things, n_trees + 1)
-        Probability that at least one of 0, 1, ..., all trees has it.
-    """
-    from scipy.special import gammaln
-
-    log_factorial = gammaln(np.arange(n_trees + 1) + 1.0)
-    without = n_trees - n_having[:, None]
-    drawn = np.arange(n_trees + 1)
-    # Of the ways to draw trees, those that draw only from trees without it.
-    log_share = (
-        log_factorial[without]
-        - log_factorial[np.maximum(without - drawn, 0)]
-        - log_factorial[-1]
-        + log_factorial[n_trees - drawn]
-    )
-    return np.where(drawn > without, 1.0, -np.expm1(np.minimum(log_share, 0.0)))
-
-
-def _by_column(
-    column: NDArray[np.int64],
-) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield columns, and the indices of the conditions on each."""
-    order = np.argsort(column, kind="stable")
-    for part in np.split(order, np.flatnonzero(np.diff(column[order])) + 1):
-        if len(part):
-            yield int(column[part[0]]), part
-
-
-def _cost_of_comparing(column: int, n: NDArray[Any]) -> NDArray[np.float64]:
-    """Return what so many conditions on a column cost; each alone if it is -1."""
-    return _cost_of_conditions(n) if column >= 0 else COST_CONDITION * n
-
-
-def _cost_of_conditions(n: NDArray[Any]) -> NDArray[np.float64]:
-    """Return what so many conditions on one column cost, by the cheaper way."""
-    return np.minimum(COST_CONDITION * n, _cost_of_chain(n))
-
-
-def _cost_of_chain(n: NDArray[Any]) -> NDArray[np.float64]:
-    halvings = np.log2(np.maximum(n, 1))
-    return COST_CHAIN + COST_HALVING * halvings + COST_CHAINED * n
-
-
 def _inverse(order: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the index of every number in a permutation."""
     index = np.empty(len(order), dtype=np.int64)
     index[order] = np.arange(len(order))
     return index
-
-
-def _conditions(
-    forest: Forest,
-    small: NDArray[np.bool_],
-    threshold: NDArray[np.floating],
-    category_set: NDArray[np.int64],
-    kind: NDArray[np.uint8],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Return the inner nodes of small trees, the condition of each, and how many."""
-    nodes = np.flatnonzero(
-        (forest.feature >= 0) & np.repeat(small, np.diff(forest.tree_offsets))
-    )
-    bits = threshold[nodes].astype(np.float64).view(np.int64)
-    key = np.column_stack(
-        [forest.feature[nodes], bits, category_set[nodes], kind[nodes]]
-    )
-    number, n_conditions = distinct_rows(key)
-    return nodes, number, n_conditions
 
 
 def _split_trees(
@@ -420,7 +186,7 @@ def _split_trees(
     NDArray[np.int64],
 ]:
     """Return the splits of small trees, what their codes mean, and their values."""
-    n_leaves = _n_leaves(forest)
+    n_leaves = leaf_counts(forest)
     n_splits = int(np.where(small, n_leaves - 1, 0).sum())
     node, slot, plane, flips = np.empty((4, n_splits), dtype=np.int64)
     offsets = np.zeros(forest.n_trees + 1, dtype=np.int64)
@@ -492,7 +258,7 @@ def _make_schedule(
     kind = bitsliced.condition_kind
     is_plain = kind <= MISSING_LEFT
     counts = np.bincount(column[is_plain])
-    is_long = _cost_of_chain(counts) < COST_CONDITION * counts
+    is_long = chain_pays(counts)
     is_chained = is_plain.copy()
     is_chained[is_plain] = is_long[column[is_plain]]
     order = np.lexsort([threshold, column, ~is_chained])

@@ -28,18 +28,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.bitslicing import (
+from spinney.runtime.bitslicing import Bitsliced, Schedule, bitslice_small_trees
+from spinney.runtime.building import arrange_nodes, distinct_rows, leaves_below
+from spinney.runtime.conditions import (
     CATEGORICAL,
     MISSING_LEFT,
     ZERO_IS_MISSING,
-    Bitsliced,
-    Schedule,
-    bitslice_small_trees,
     category_sets,
     node_kinds,
     small_trees,
 )
-from spinney.runtime.building import arrange_nodes, distinct_rows, leaves_below
 from spinney.runtime.kernel_arrays import own_copy
 from spinney.runtime.thresholds import thresholds_for
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.bitslicing import CATEGORICAL, ZERO_IS_MISSING, node_kinds
 from spinney.runtime.building import distinct_rows
+from spinney.runtime.conditions import CATEGORICAL, ZERO_IS_MISSING, node_kinds
 from spinney.runtime.thresholds import thresholds_for
 
 if TYPE_CHECKING:

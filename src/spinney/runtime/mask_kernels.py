@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from spinney.runtime.bitslicing import MISSING_LEFT
 from spinney.runtime.compiler import (
     alloca_once_value,
     compiles,
@@ -19,6 +18,7 @@ from spinney.runtime.compiler import (
     ir,
     types,
 )
+from spinney.runtime.conditions import MISSING_LEFT
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.leaf_masks import FEW_LANES, LANES, MAX_ROWS
 from spinney.runtime.simd import exceeding, exceeding_or_missing

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spinney.runtime.bitslicing import (
+from spinney.runtime.tree_costs import (
     costs_of_first_trees,
     mean_costs_of_trees,
     shares_met,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from spinney.forest.nodes import ZERO_BAND
-from spinney.runtime.bitslicing import CATEGORICAL, MISSING_LEFT, ZERO_IS_MISSING
+from spinney.runtime.conditions import CATEGORICAL, MISSING_LEFT, ZERO_IS_MISSING
 from spinney.runtime.kernel_cache import kernel
 
 u = np.uint64

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spinney.forest import Forest
 from spinney.forest.encoder import VALUE, Encoder
 from spinney.runtime.batch_kernels import MIN_BLOCK_ROWS
-from spinney.runtime.bitslicing import MAX_BITSLICED_LEAVES
+from spinney.runtime.conditions import MAX_BITSLICED_LEAVES
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import reference
 from runtime.steps.steps_reference import classifiers, node_after, random_order
-from spinney.runtime import bitslicing
+from spinney.runtime import tree_costs
 from spinney.runtime.steps import bitslices
 from spinney.runtime.steps import engine as engine_module
 from spinney.runtime.steps.engine import StepEngine
@@ -89,7 +89,7 @@ def test_stopping_and_going_on_changes_nothing(forest, seed):
 def bitslicing_all(at_once):
     """Bitslice all small trees, either at their first step or later than the first."""
     with (
-        patch.object(bitslicing, "COST_LEVEL", 1e9),
+        patch.object(tree_costs, "COST_LEVEL", 1e9),
         patch.object(bitslices, "COST_LEVEL", 1e9 if at_once else 0.5),
     ):
         yield
@@ -151,7 +151,7 @@ def test_tree_is_walked_until_bitslicing_would_have_been_as_cheap():
     forest = random_forest(2, n_trees=4, depth=6, shape="balanced", task="vote")
     order = np.tile(np.arange(4), 6)  # level by level
     engine = StepEngine(forest, order)
-    with patch.object(bitslicing, "COST_LEVEL", 1e9):
+    with patch.object(tree_costs, "COST_LEVEL", 1e9):
         made = engine.bitsliced(np.float32)
     cost = made.costs + made.shared_costs
     rows = forest.engine.rows(random_rows(forest, 512, dtype=np.float32))

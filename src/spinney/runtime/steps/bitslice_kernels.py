@@ -21,7 +21,8 @@ from spinney.runtime.bitslice_kernels import (
     compare_special,
     value_indices_of_planes,
 )
-from spinney.runtime.bitslicing import MISSING_LEFT, Bitsliced
+from spinney.runtime.bitslicing import Bitsliced
+from spinney.runtime.conditions import MISSING_LEFT
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.layout import Categories, Walk
 from spinney.runtime.loading import find_windows, load_columns

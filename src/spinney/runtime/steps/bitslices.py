@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.runtime.bit_vectors import HAS_BITS
-from spinney.runtime.bitslicing import COST_CONDITION, COST_LEVEL, Bitsliced
+from spinney.runtime.bitslicing import Bitsliced
 from spinney.runtime.layout import Categories, Layout
 from spinney.runtime.steps.bitslice_kernels import (
     LeafPaths,
     choose_bitsliced,
     list_leaf_paths,
 )
+from spinney.runtime.tree_costs import COST_CONDITION, COST_LEVEL
 
 # Measured costs in nanoseconds per row of one split and one tree, which keep all sets.
 COST_SPLIT, COST_BITSLICED_TREE = (0.0105, 0.6) if HAS_BITS else (0.042, 1.8)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.bitslicing import CATEGORICAL
+from spinney.runtime.conditions import CATEGORICAL
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.layout import Categories, Walk
 from spinney.runtime.walk_kernels import goes_right, next_node, walk_levels
