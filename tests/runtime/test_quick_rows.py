@@ -15,13 +15,23 @@ def compiled(monkeypatch):
     monkeypatch.setattr(spinney.config, "_engine", "compiled")
 
 
+@pytest.mark.parametrize("categories", [None, "truncate", "floor", "exact"])
 @pytest.mark.parametrize("input_dtype", ["float32", "float64"])
-def test_a_single_row_of_any_kind_is_answered_as_in_a_batch(compiled, input_dtype):
+def test_a_single_row_of_any_kind_is_answered_as_in_a_batch(
+    compiled, input_dtype, categories
+):
     forest = strategies.random_forest(
-        3, n_trees=11, task="sum classes", input_dtype=input_dtype
+        3,
+        n_trees=11,
+        task="sum classes",
+        input_dtype=input_dtype,
+        categories=categories,
     )
+    assert (forest.engine.widened is None) == (categories is None)
     X = np.random.default_rng(0).normal(size=(60, forest.n_features)).astype("float32")
     X[3, 0] = np.nan
+    X[::2] *= 8  # codes of categories, too
+    X[::4] = np.rint(X[::4])
     expected = forest.predict_proba(X)
     frozen = X.copy()
     frozen.flags.writeable = False

@@ -98,8 +98,9 @@ class Engine:
         self._masks: dict[type, tuple[Any, ...]] = {}
         self._plain: dict[type, tuple[PlainTrees, NDArray[np.floating]]] = {}
         self._kernels: dict[tuple[str, np.dtype], Kernels] = {}
-        # For rows of each type, once a kernel has predicted some: its arguments.
-        self._quick: dict[np.dtype, tuple[Any, ...]] = {}
+        # For rows of each type, once a kernel has predicted some: its arguments; and,
+        # for a single row, what widens it.
+        self._quick: dict[np.dtype, tuple[Callable[..., Any] | None, Any]] = {}
         self._quick_masks: dict[np.dtype, tuple[Any, ...]] = {}
         self._n_levels = int(forest.depths.sum())
         self._widened: Widened | None = None
@@ -333,8 +334,10 @@ class Engine:
         """
         if type(X) is np.ndarray and X.ndim == 2 and n_jobs != 0:
             n_rows, n_columns = X.shape
+            widen = None
             if n_rows == 1:
-                score, arguments = score_rows, self._quick.get(X.dtype)
+                score = score_rows
+                widen, arguments = self._quick.get(X.dtype, (None, None))
             elif n_rows <= MAX_ROWS and n_rows >= self._least_masked:
                 score, arguments = self._masking, self._quick_masks.get(X.dtype)
             else:
@@ -345,7 +348,7 @@ class Engine:
                 and X.flags.carray
                 and may_go_on()
             ):
-                rows = X.view()
+                rows = X.view() if widen is None else widen(X)
                 # To write: see `kernel_arrays`. By name it takes twice as long.
                 rows.setflags(False)  # type: ignore[call-arg]
                 total = np.empty((n_rows, self.forest.n_outputs), self.sum_dtype)
@@ -410,16 +413,17 @@ class Engine:
     ) -> NDArray[np.floating]:
         """Return the raw scores, by kernels."""
         if len(rows) < MIN_BLOCK_ROWS:
-            arguments = self.row_arguments(rows.dtype.type)
+            arguments, widen = self.row_arguments(rows.dtype.type), None
+            if arguments is None and self.widened is not None:
+                arguments = self.widened.engine.row_arguments(rows.dtype.type)
+                widen = self.widened.rows
             if arguments is not None:
                 total = np.empty((len(rows), self.forest.n_outputs), self.sum_dtype)
-                score_rows(rows, *arguments, self._ends, total)
+                some = rows if widen is None else read_only(widen(rows))
+                score_rows(some, *arguments, self._ends, total)
                 if rows.dtype in self._taken:
-                    self._quick[rows.dtype] = (*arguments, self._ends)
+                    self._quick[rows.dtype] = widen, (*arguments, self._ends)
                 return total
-            wide = self.widened
-            if wide is not None:
-                return wide.engine._compiled_raw(read_only(wide.rows(rows)), 1)
         layout = self.layout(rows.dtype.type)
         table = self.table(layout, rows.dtype.type)
         block = rows_per_block(layout, rows)
