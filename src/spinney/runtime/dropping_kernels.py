@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from spinney.runtime.global_lock import MOST_TREES, give_back, take_again
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.loading import load_slots
 from spinney.runtime.row_kernels import _final_verdict
@@ -208,7 +209,7 @@ def settle_dropping_rows(
         counts[row_index[r]] = n_seen
 
 
-@kernel
+@kernel(keeps_lock=True)
 def dropping_class_of_row(
     row,
     slots,
@@ -238,6 +239,8 @@ def dropping_class_of_row(
     row_index = np.zeros(1, dtype=np.int64)
     classes = np.empty(1, dtype=np.intp)
     counts = np.empty(1, dtype=np.int32)
+    totals = start.copy().reshape(1, start.shape[0])
+    lock = give_back(root.shape[0] > MOST_TREES)
     settle_dropping_rows(
         row.reshape(1, row.shape[0]),
         slots,
@@ -254,9 +257,10 @@ def dropping_class_of_row(
         decision_threshold,
         tolerance,
         0,
-        start.copy().reshape(1, start.shape[0]),
+        totals,
         row_index,
         classes,
         counts,
     )
+    take_again(lock)
     return np.int64(classes[0])

@@ -17,6 +17,7 @@ import hashlib
 import pickle
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,18 +42,24 @@ from spinney.runtime.processors import reached_levels
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def kernel(
+    function: Callable[..., Any] | None = None, *, keeps_lock: bool = False
+) -> Any:
     """Compile a function on first use, and keep the machine code on disk.
 
     Parameters
     ----------
-    function : callable
-        What Numba can compile. It runs without Python's global lock. Without Numba it
-        stays plain Python.
+    function : callable or None, default=None
+        What Numba can compile. Without Numba it stays plain Python. None to be used as
+        a decorator with arguments.
+    keeps_lock : bool, default=False
+        Whether it runs with Python's global lock, see `global_lock`.
     """
+    if function is None:
+        return partial(kernel, keeps_lock=keeps_lock)
     if problem is not None:
         return as_plain_python(function)
-    dispatcher = compiled_once(function)
+    dispatcher = compiled_once(function, keeps_lock)
     if hasattr(dispatcher, "_cache"):  # not with NUMBA_DISABLE_JIT
         dispatcher._cache = KernelCache(function)
     return dispatcher

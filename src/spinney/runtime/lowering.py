@@ -174,13 +174,15 @@ def _set_environments(codegen: Any, library: Any) -> None:
                 codegen.set_env(variable.name, environment)
 
 
-def compiled_once(function: Callable[..., Any]) -> Any:
+def compiled_once(function: Callable[..., Any], keeps_lock: bool) -> Any:
     """Return a function that Numba compiles, and lowers only where kernels call it.
 
     Parameters
     ----------
     function : callable
-        What Numba can compile. It runs without Python's global lock.
+        What Numba can compile.
+    keeps_lock : bool
+        Whether it runs with Python's global lock when Python calls it.
 
     Returns
     -------
@@ -189,8 +191,8 @@ def compiled_once(function: Callable[..., Any]) -> Any:
     """
     jit: Any = numba.njit
     if not is_known:
-        return jit(nogil=True)(function)
-    dispatcher = jit(nogil=True, pipeline_class=KernelCompiler)(function)
+        return jit(nogil=not keeps_lock)(function)
+    dispatcher = jit(nogil=not keeps_lock, pipeline_class=KernelCompiler)(function)
     if not hasattr(dispatcher, "overloads"):  # with NUMBA_DISABLE_JIT
         return dispatcher
     inner = jit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)

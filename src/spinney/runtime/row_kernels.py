@@ -18,6 +18,7 @@ from spinney.runtime.exit_kinds import (
     BY_MARGIN,
     STAYS,
 )
+from spinney.runtime.global_lock import MOST_TREES, give_back, take_again
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.loading import load_slots
 from spinney.runtime.row_walks import walk_all_trees, walk_trees
@@ -36,7 +37,7 @@ class ExitArguments(NamedTuple):
     tolerance: float  # closer sums are not decided here; 0 if sums are exact
 
 
-@kernel
+@kernel(keeps_lock=True)
 def score_rows(
     X,
     slots,
@@ -67,6 +68,7 @@ def score_rows(
     n_trees, n_outputs = root.shape[0], ends.shape[1]
     node = np.empty(n_trees + 1, dtype=np.uint64)
     under_way = np.empty(n_trees + 7, dtype=np.uint64)
+    lock = give_back(X.shape[0] * n_trees > MOST_TREES)
     for r in range(X.shape[0]):
         load_slots(X, u(r), slots, row)
         walk_all_trees(
@@ -91,9 +93,10 @@ def score_rows(
                     total[r, v] += table[p, v]
         for v in range(n_outputs):
             total[r, v] = total[r, v] / ends[1, v] + ends[2, v]
+    take_again(lock)
 
 
-@kernel
+@kernel(keeps_lock=True)
 def class_of_row(
     row,
     slots,
@@ -400,7 +403,7 @@ def settle_rows(
                 sums[row_index[r], v] = totals[r, v]
 
 
-@kernel
+@kernel(keeps_lock=True)
 def early_sums_of_row(
     row,
     slots,
@@ -437,6 +440,8 @@ def early_sums_of_row(
     row_index = np.zeros(1, dtype=np.int64)
     classes = np.empty(1, dtype=np.intp)
     counts = np.empty(1, dtype=np.int32)
+    totals = start.copy().reshape(1, start.shape[0])
+    lock = give_back(root.shape[0] > MOST_TREES)
     settle_rows(
         row.reshape(1, row.shape[0]),
         slots,
@@ -453,16 +458,17 @@ def early_sums_of_row(
         decision_threshold,
         tolerance,
         0,
-        start.copy().reshape(1, start.shape[0]),
+        totals,
         row_index,
         classes,
         counts,
         sums,
     )
+    take_again(lock)
     return np.int64(classes[0]), np.int64(counts[0])
 
 
-@kernel
+@kernel(keeps_lock=True)
 def early_class_of_row(
     row,
     slots,

@@ -21,7 +21,7 @@ SLACK = 8 * 2.0**-52
 LEAST_OF_EXACT_SUM = 2.0**-29
 
 
-@kernel
+@kernel(keeps_lock=True)
 def softmax_row(raw: NDArray[Any], shares: NDArray[Any]) -> bool:
     """Write ``exp(raw)`` normalised, if its bits do not depend on who computes it.
 

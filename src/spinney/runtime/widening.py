@@ -43,7 +43,7 @@ def line_of(x, n_codes, rule):  # type: ignore[no-untyped-def]
     return n_codes
 
 
-@kernel
+@kernel(keeps_lock=True)
 def widen_row(row, kept, tests, table, rule, wide):  # type: ignore[no-untyped-def]
     """Write a row with the outcomes of all tests of its categories behind it.
 
@@ -76,7 +76,7 @@ def widen_row(row, kept, tests, table, rule, wide):  # type: ignore[no-untyped-d
         to += width
 
 
-@kernel
+@kernel(keeps_lock=True)
 def widen_rows(X, kept, tests, table, rule, wide):  # type: ignore[no-untyped-def]
     """Write several rows as `widen_row` does.
 
