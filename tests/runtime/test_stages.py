@@ -99,3 +99,17 @@ def test_rows_hear_the_trees_before_they_leave(n_rows, n_features, is_bitsliced)
         )
         assert (classes[r], counts[r]) == expected
     assert n_rows < 48 or len(np.unique(counts)) >= 4  # all ways are taken
+
+
+@pytest.mark.parametrize("whole_is_bitsliced", [True, False])
+def test_stages_are_compiled_as_other_rules_of_the_same_forest(whole_is_bitsliced):
+    # Small stages are walked where the whole forest is bitsliced. Without a schedule
+    # they would need kernels of their own, beside those for larger stages.
+    forest = strategies.random_forest(8, n_trees=20, depth=5, task="sum score")
+    rule = ExitRule.between(np.arange(20), [5], [-1.0], [1.0])
+    engine = EarlyExitEngine(forest, rule)
+    with patch.object(tree_costs, "COST_LEVEL", 1e9 if whole_is_bitsliced else 0.0):
+        engine._scoring.engine.layout(np.float32)
+    with patch.object(tree_costs, "COST_LEVEL", 0.0):
+        schedule = engine._stages_for(np.float32).joined.forms.schedule
+    assert (schedule is not None) == whole_is_bitsliced

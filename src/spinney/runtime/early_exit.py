@@ -421,6 +421,7 @@ class EarlyExitEngine:
                     [_stage_of(engine, c, dtype) for engine, _, c in stages],
                     np.array([k for _, k, _ in stages]),
                     np.array([c for _, _, c in stages]),
+                    self._scoring.engine.layout(dtype).forms.schedule is not None,
                 )
             return self._stages[dtype]
 

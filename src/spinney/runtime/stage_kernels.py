@@ -50,6 +50,7 @@ def join_stages(
     stages: list[Stage],
     exit_number: NDArray[np.int64] | None = None,
     of_class: NDArray[np.int64] | None = None,
+    keeps_schedule: bool = False,
 ) -> Stages:
     """Put stages behind one another.
 
@@ -82,8 +83,9 @@ def join_stages(
     marks = np.zeros((len(stages) + 1, fields.shape[1]), dtype=np.int64)
     marks[1:, is_array] = np.cumsum(fields[:, is_array], axis=0)
     marks[:-1, ~is_array] = fields[:, ~is_array]
-    others = [stage.forms for stage in stages]
-    joined = joined._replace(forms=needed_forms(joined.forms, others))
+    if not keeps_schedule:
+        others = [stage.forms for stage in stages]
+        joined = joined._replace(forms=needed_forms(joined.forms, others))
     if exit_number is None:
         exit_number = np.arange(len(stages))
     if of_class is None:
