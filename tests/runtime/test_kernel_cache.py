@@ -668,3 +668,20 @@ def test_folders_of_older_versions_are_removed(tmp_path, monkeypatch):
     kept = {folder_now(), *old[:KEPT_VERSIONS], tmp_path / "of somebody else"}
     assert set(tmp_path.iterdir()) == kept
     assert list(Path(old[0]).iterdir()) == [old[0] / "kernel.nbc"]
+
+
+def test_folders_of_others_stay_though_they_are_named_alike(tmp_path, monkeypatch):
+    # As MLflow names its runs.
+    monkeypatch.setenv("SPINNEY_CACHE_DIR", str(tmp_path))
+    others = [tmp_path / f"{number:032x}" for number in range(2 * KEPT_VERSIONS)]
+    for path in others:
+        path.mkdir()
+        (path / "kernel.nbc").touch()
+        (path / "meta.yaml").touch()
+    empty = tmp_path / f"{99:032x}"
+    empty.mkdir()
+    link = tmp_path / f"{100:032x}"
+    link.symlink_to("nowhere")
+    assert set(tmp_path.iterdir()) == {*others, empty, link}
+    folder = folder_now()
+    assert set(tmp_path.iterdir()) == {folder, *others, empty, link}

@@ -26,6 +26,8 @@ KEPT_VERSIONS = 4
 # Files that a process was still writing when it ended, and its locks, are removed after
 # an hour.
 _PARTIAL = ".partial"
+# What a folder of kernels holds.
+_SUFFIXES = (".nbc", ".kept", LOCK, _PARTIAL)
 _ABANDONED_SECONDS = 3600.0
 
 
@@ -99,10 +101,24 @@ def _clean(folder: Path) -> None:
     with suppress(OSError):
         os.utime(folder)
         others = [other for other in folder.parent.iterdir() if other != folder]
-        others = [other for other in others if re.fullmatch("[0-9a-f]{32}", other.name)]
+        others = [other for other in others if _holds_kernels(other)]
         others.sort(key=lambda other: other.stat().st_mtime)
         for other in others[: max(0, len(others) - KEPT_VERSIONS)]:
             shutil.rmtree(other, ignore_errors=True)
         for left in (*folder.glob(f"*{_PARTIAL}"), *folder.glob(f"*{LOCK}")):
             if left.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
                 left.unlink(missing_ok=True)
+
+
+def _holds_kernels(folder: Path) -> bool:
+    """Whether a folder is one of kernels: others, too, are named by such digests.
+
+    MLflow names its runs so, and the folder that the environment names may be anything.
+    """
+    if re.fullmatch("[0-9a-f]{32}", folder.name) is None:
+        return False
+    try:
+        names = os.listdir(folder)
+    except OSError:  # not a folder, or not ours to read
+        return False
+    return bool(names) and all(name.endswith(_SUFFIXES) for name in names)
