@@ -22,7 +22,13 @@ import numpy as np
 import pytest
 
 from spinney.errors import SpinneyWarning
-from spinney.runtime import compile_lock, compile_notice, kernel_folders, lowering
+from spinney.runtime import (
+    choice,
+    compile_lock,
+    compile_notice,
+    kernel_folders,
+    lowering,
+)
 from spinney.runtime import kernel_sources as sources_module
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.kernel_folders import (
@@ -437,14 +443,33 @@ def test_a_folder_that_was_removed_meanwhile_is_made_again(folder):
     assert len(entries(folder)) == 1
 
 
-@compiled_only
-def test_sources_that_cannot_be_read_cost_nothing_but_time(folder, monkeypatch):
+@pytest.fixture
+def without_sources(folder, monkeypatch, nothing_said):
+    """Install spinney as bytecode alone, or in an archive, as far as it can tell."""
+
     def fail():
-        raise OSError
+        raise FileNotFoundError
 
     forget_folders()
     monkeypatch.setattr(kernel_folders, "source_digest", fail)
-    assert fresh_kernel()(5, 1) == 14
+
+
+@compiled_only
+def test_sources_that_cannot_be_read_cost_nothing_but_time(folder, without_sources):
+    with pytest.warns(SpinneyWarning, match=r"source files.*\.py files"):
+        assert fresh_kernel()(5, 1) == 14
+    assert fresh_kernel()._cache.cache_path == ""
+    assert entries(folder) == []
+
+
+@pytest.mark.parametrize("engine", ["auto", "compiled"])
+def test_without_sources_either_engine_serves(without_sources, engine, monkeypatch):
+    monkeypatch.setattr(choice.config, "_engine", engine)
+    monkeypatch.setattr(choice, "_ready", set())
+    monkeypatch.setattr(choice, "_spent", {})
+    some = choice.Kernels("some kernels", "float32")
+    for seconds in (0.0, choice.LOAD_SECONDS, choice.COMPILE_SECONDS):
+        assert choice.either(some, seconds, lambda: 14, lambda: 14) == 14
 
 
 @compiled_only

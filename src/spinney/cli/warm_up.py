@@ -76,7 +76,7 @@ def warm_up(
         console.print(table)
         console.print(f"{len(kernels)} kernels ready after {seconds:.1f} s.")
         if folder is None:
-            console.print("Nothing was kept: no cache folder is writable.")
+            console.print("Nothing was kept.")
             return
         console.print(f"Kept in {folder}", soft_wrap=True)
         if into is not None:
@@ -102,11 +102,10 @@ def _folder_of_kernels(into: Path | None) -> Path | None:
     """Return the folder with the kernels of this version, None if they were lost."""
     from spinney.runtime.compiler import compiles
     from spinney.runtime.kernel_folders import folder_to_write, folders_to_read
-    from spinney.runtime.kernel_sources import source_digest
 
     if not compiles:
         return None
     if into is not None:
-        return into.absolute() / source_digest()
+        return next((into.absolute() / f.name for f in folders_to_read()), None)
     # What was only read is there, too.
     return folder_to_write() or next((f for f in folders_to_read() if f.is_dir()), None)

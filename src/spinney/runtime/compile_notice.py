@@ -17,13 +17,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from spinney.errors import SpinneyWarning
-from spinney.runtime.kernel_folders import folder_to_write
+from spinney.runtime.kernel_folders import folder_to_write, folders_to_read
 
 PATIENCE_SECONDS = 2.0
 
-HOW_TO_AVOID = (
+_NO_FOLDER = (
+    "no folder for compiled kernels is writable",
     "Set SPINNEY_CACHE_DIR to a folder that can be written to, or compile ahead with "
-    "spinney.warm_up() while the folder beside the package can be."
+    "spinney.warm_up() while the folder beside the package can be.",
+)
+_NO_SOURCES = (
+    "the source files of spinney, for which they are named, cannot be read",
+    "Install spinney with its .py files, and not inside an archive.",
 )
 
 
@@ -78,25 +83,31 @@ def not_mentioned() -> Iterator[None]:
         _notice.has_told_slow = before
 
 
-def not_kept(reason: str) -> None:
+def not_kept(reason: str | None = None) -> None:
     """Warn, once, that what was compiled is lost when the process ends.
 
     Parameters
     ----------
-    reason : str
-        Why it could not be kept.
+    reason : str or None, default=None
+        Why it could not be kept. None means that there is no folder for it.
     """
     if _notice.has_told_lost:
         return
     _notice.has_told_lost = True
+    without_folder, how_to_avoid = _why_and_how_to_avoid()
     msg = (
-        f"Compiled kernels cannot be kept ({reason}): every process compiles them "
-        f"again. {HOW_TO_AVOID}"
+        f"Compiled kernels cannot be kept ({reason or without_folder}): every process "
+        f"compiles them again. {how_to_avoid}"
     )
     # Not an error, even for those who make errors of warnings: the kernel is compiled,
     # and an exception amid Numba's compilation would be taken for a fault in it.
     with suppress(SpinneyWarning):
         warnings.warn(msg, SpinneyWarning, stacklevel=2)
+
+
+def _why_and_how_to_avoid() -> tuple[str, str]:
+    """Return why there is no folder for compiled kernels, and what to do."""
+    return _NO_FOLDER if folders_to_read() else _NO_SOURCES
 
 
 def _is_interactive() -> bool:
@@ -110,12 +121,9 @@ def _is_interactive() -> bool:
 def _tell_slow(name: str) -> None:
     """Say that kernels are being compiled, how long it takes, and where they stay."""
     _notice.has_told_slow = True
-    try:
-        folder = folder_to_write()
-    except OSError:
-        folder = None
+    folder = folder_to_write()
     if folder is None:
-        kept = "It cannot be kept for the next time. " + HOW_TO_AVOID
+        kept = "It cannot be kept for the next time. " + _why_and_how_to_avoid()[1]
     else:
         kept = f"It is kept in {folder}, so the next process starts at once."
     text = (

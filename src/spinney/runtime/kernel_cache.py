@@ -90,10 +90,8 @@ class KernelCache(FunctionCache):
     @property
     def cache_path(self) -> str:
         """The folder that machine code is written to, or else read from first."""
-        try:
-            return str(folder_to_write() or folders_to_read()[0])
-        except OSError:  # the sources cannot be read
-            return ""
+        folders = (folder_to_write(), *folders_to_read())
+        return next((str(folder) for folder in folders if folder is not None), "")
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the machine code for a signature, None if there is none."""
@@ -119,7 +117,7 @@ class KernelCache(FunctionCache):
                     parts = _parts_in(folder / self._file_name(key), key)
                     if parts is not None:
                         return CompileResult._rebuild(target_context, *parts)
-        except Exception:  # of a Numba that differs, or the sources cannot be read
+        except Exception:  # of a Numba that differs
             pass
         return None
 
@@ -132,7 +130,7 @@ class KernelCache(FunctionCache):
             key = self._index_key(sig, target_context.codegen())
             path = folder / self._file_name(key)
             compile_lock.wait_for_turn(path, path.exists)
-        except Exception:  # of a Numba that differs, or the sources cannot be read
+        except Exception:  # of a Numba that differs
             return False
         return True
 
@@ -152,11 +150,11 @@ class KernelCache(FunctionCache):
             body = dumps((key, data._reduce()))
             folder = folder_to_write()
             if folder is None:
-                compile_notice.not_kept("no folder for compiled kernels is writable")
+                compile_notice.not_kept()
                 return
             content = hashlib.sha256(body).digest() + body
             write_whole(folder / self._file_name(key), content)
-        except OSError as error:  # a full disk, sources that cannot be read
+        except OSError as error:  # a full disk
             compile_notice.not_kept(str(error))
         except Exception:  # of a Numba that differs
             return

@@ -54,8 +54,16 @@ def _parents() -> list[Path]:
 
 @cache
 def folders_to_read() -> list[Path]:
-    """Return the folders that may hold machine code of these sources, best first."""
-    return [parent / source_digest() for parent in _parents()]
+    """Return the folders that may hold machine code of these sources, best first.
+
+    There are none if the sources cannot be read, as in a package of bytecode alone:
+    nobody would notice that machine code is of others.
+    """
+    try:
+        digest = source_digest()
+    except OSError:
+        return []
+    return [parent / digest for parent in _parents()]
 
 
 @cache
