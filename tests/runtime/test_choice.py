@@ -43,6 +43,7 @@ def fresh(monkeypatch, tmp_path):
     monkeypatch.setattr(compiler, "compiles", True)
     monkeypatch.setattr(choice, "folders_to_read", lambda: [tmp_path])
     monkeypatch.setattr(choice, "folder_to_write", lambda: tmp_path)
+    monkeypatch.setattr(choice, "anything_is_lost", lambda: False)
     return tmp_path
 
 
@@ -74,6 +75,13 @@ def test_kernels_that_another_process_has_kept_serve_soon(fresh, monkeypatch):
     assert answered_by(SOME, 0.5 * LOAD_SECONDS) == "plain"
     assert answered_by(SOME, LOAD_SECONDS) == "kernels"
     assert answered_by(SOME) == "kernels"
+
+
+def test_kernels_that_could_not_be_kept_are_not_said_to_be(fresh, monkeypatch):
+    monkeypatch.setattr(choice, "anything_is_lost", lambda: True)
+    assert answered_by(SOME, COMPILE_SECONDS) == "kernels"
+    monkeypatch.setattr(choice, "_ready", set())  # a new process
+    assert answered_by(SOME, LOAD_SECONDS) == "plain"
 
 
 @pytest.mark.parametrize("below", [None, "not/there"])

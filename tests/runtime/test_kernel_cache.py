@@ -362,6 +362,7 @@ def test_a_full_disk_costs_nothing_but_time(folder, monkeypatch, error, nothing_
         patch.setattr(Path, "write_bytes", fail)
         with pytest.warns(SpinneyWarning, match=os.strerror(error)):
             assert fresh_kernel()(5, 1) == 14
+        assert compile_notice.anything_is_lost()
     assert entries(folder) == []
     fresh_kernel()(5, 1)
     assert len(entries(folder)) == 1

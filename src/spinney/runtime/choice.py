@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeVar
 
 from spinney.errors import InvalidArgumentError, SpinneyError
 from spinney.runtime import compiler
+from spinney.runtime.compile_notice import anything_is_lost
 from spinney.runtime.kernel_folders import folder_to_write, folders_to_read
 from spinney.runtime.processors import reached_levels, target_name
 
@@ -222,8 +223,9 @@ def _keep_in_mind(kernels: Kernels) -> None:
         return
     _ready.add(kernels)
     folder = folder_to_write()
-    if folder is not None:
-        with suppress(OSError):  # a full disk: compiled again by the next process
+    # An empty file has room on a full disk, too, where machine code has none.
+    if folder is not None and not anything_is_lost():
+        with suppress(OSError):
             (folder / kernels.mark(target_name())).touch()
 
 

@@ -105,6 +105,11 @@ def not_kept(reason: str | None = None) -> None:
         warnings.warn(msg, SpinneyWarning, stacklevel=2)
 
 
+def anything_is_lost() -> bool:
+    """Whether something that this process has compiled could not be kept."""
+    return _notice.has_told_lost
+
+
 def _why_and_how_to_avoid() -> tuple[str, str]:
     """Return why there is no folder for compiled kernels, and what to do."""
     return _NO_FOLDER if folders_to_read() else _NO_SOURCES
