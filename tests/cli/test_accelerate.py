@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pandas as pd
 import pytest
-from lightgbm import LGBMClassifier
+from lightgbm import LGBMClassifier, LGBMRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.preprocessing import SplineTransformer
 from typer.testing import CliRunner
@@ -275,6 +275,40 @@ def test_without_rows_regressors_go_all_the_way(work, tmp_path):
     )
     assert done.exit_code != 0
     assert "Early exit is for classifiers" in " ".join(done.stderr.split())
+
+
+def test_rows_for_a_regressor_are_refused_in_the_words_of_the_command(work, tmp_path):
+    table = pd.read_csv(work / "rows.csv")
+    model = LGBMRegressor(n_estimators=3, verbose=-1).fit(
+        table.drop(columns=["iron", "ill"]), table["iron"]
+    )
+    model.booster_.save_model(tmp_path / "model.txt")
+    done = run(
+        *("accelerate", tmp_path / "model.txt", work / "rows.csv"),
+        *("-o", tmp_path / "fast.spinney"),
+    )
+    assert done.exit_code == 2
+    assert "Leave DATA out" in " ".join(done.stderr.split())
+    assert not (tmp_path / "fast.spinney").exists()
+
+
+def test_labels_that_a_report_would_refuse_are_refused_before_the_work(
+    work, tmp_path, monkeypatch
+):
+    def work_begins(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr(spinney, "accelerate", work_begins)
+    table = pd.read_csv(work / "rows.csv")
+    table["ill"] = table["ill"].map({0: "no", 1: "yes"})
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    done = run(
+        *("accelerate", work / "model.txt", tmp_path / "rows.csv", "--target", "ill"),
+        *("-o", tmp_path / "a.spinney", "--report", tmp_path / "page.txt"),
+    )
+    assert done.exit_code == 2
+    assert "the label 'no', which the model does not know" in done.stderr
+    assert "its classes are 0, 1" in done.stderr
 
 
 def test_a_report_needs_rows(work, tmp_path):

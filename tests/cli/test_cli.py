@@ -20,6 +20,7 @@ from spinney.cli import outputs
 from spinney.cli.app import app
 from spinney.cli.console import complain, output, plain_errors, progress_bar
 from spinney.errors import SpinneyWarning
+from spinney.runtime import compile_notice
 from spinney.runtime.kernel_sources import PACKAGE
 
 SUBCOMMANDS = (
@@ -182,6 +183,20 @@ def test_a_warning_waits_until_the_bar_is_gone(capsys):
         assert capsys.readouterr().err == "warning: few rows\n"
         warnings.warn("fewer rows", SpinneyWarning, stacklevel=1)
         assert capsys.readouterr().err == "warning: fewer rows\n"
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_quiet_means_that_slow_compilation_is_not_mentioned(monkeypatch, capfd, quiet):
+    notice = compile_notice._Notice()
+    monkeypatch.setattr(compile_notice, "_notice", notice)
+    monkeypatch.setattr(compile_notice, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(compile_notice, "_is_interactive", lambda: True)
+    with plain_errors(debug=False, quiet=quiet):
+        compile_notice.begin("add_trees")
+        if notice.timer is not None:
+            notice.timer.join()
+        compile_notice.end()
+    assert ("compiling add_trees" in capfd.readouterr().err) == (not quiet)
 
 
 def test_a_way_out_is_no_error():

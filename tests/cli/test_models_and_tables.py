@@ -147,6 +147,20 @@ def test_anytime_compares_orders_and_writes_the_best(folder, tmp_path):
     )
 
 
+@pytest.mark.parametrize("command", ["anytime", "prune"])
+def test_the_bar_of_the_command_is_the_only_one(folder, monkeypatch, command):
+    class OfAFit:
+        def __init__(self, what):
+            pytest.fail(f"fit draws a bar of its own: {what}")
+
+    # As in a terminal, where a fit shows what it does.
+    monkeypatch.setattr("typer.testing._NamedTextIOWrapper.isatty", lambda _: True)
+    monkeypatch.setattr("spinney.base.progress.PatientBar", OfAFit)
+    arguments = (command, folder / "model.joblib", folder / "rows.parquet", "--trust")
+    done = run(*arguments, "--target", "diagnosis", "--quiet")
+    assert done.exit_code == 0, done.output
+
+
 @pytest.mark.parametrize("command", ["prune", "anytime"])
 @pytest.mark.parametrize(
     ("model", "rows", "options", "words"),

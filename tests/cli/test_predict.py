@@ -227,6 +227,25 @@ def test_the_target_may_be_absent_and_labels_may_be_missing(work, tmp_path, rows
     assert "of the 19 rows with a label" in done.stdout
 
 
+def test_labels_that_the_model_does_not_know_are_mentioned(work, tmp_path):
+    table = pd.read_csv(work / "rows.csv")
+    table["ill"] = table["ill"].map({0: "no", 1: "1"}).replace("1", None)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    arguments = ("predict", work / "fast.spinney", tmp_path / "rows.csv")
+    done = run(*arguments, "-o", tmp_path / "out.csv", "--target", "ill")
+    assert done.exit_code == 0, done.output
+    assert "Error against the labels: 100 %" in done.stdout
+    n = int(table["ill"].notna().sum())
+    assert f"{n:,} of {n:,} labels are none of the model's classes (0, 1)" in (
+        " ".join(done.stderr.split())
+    )
+    known = run(
+        *("predict", work / "fast.spinney", work / "rows.csv"),
+        *("-o", tmp_path / "out.csv", "--target", "ill"),
+    )
+    assert known.stderr == ""
+
+
 def test_quiet_prints_nothing(work, tmp_path):
     out = tmp_path / "answers.csv"
     done = fine("predict", work / "fast.spinney", work / "rows.npz", "-o", out, "-q")

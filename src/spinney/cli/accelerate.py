@@ -9,9 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
@@ -33,18 +31,26 @@ from spinney.cli.console import (
     progress_bar,
     tell_written,
 )
+from spinney.cli.labels import (
+    classes_of,
+    known_labels,
+    needed_labels,
+    refuse_unknown_labels,
+)
 from spinney.cli.models import (
     Model,
     Trust,
     check_inputs,
     load_whole_model,
     table_for,
-    without_label,
 )
 from spinney.cli.outputs import check_installed, check_outputs, check_suffix
-from spinney.errors import InvalidArgumentError, SpinneyWarning
-from spinney.readers import read_model
-from spinney.readers.wrapped import parted
+from spinney.errors import (
+    InvalidArgumentError,
+    SpinneyWarning,
+    UnsupportedModelError,
+)
+from spinney.forest import Forest
 
 REPORTS = (".html", ".md", ".txt", ".json")
 
@@ -147,7 +153,7 @@ def accelerate(
     written anyway; it evaluates all trees or exits only where the prediction is
     certain.
     """
-    with plain_errors(debug):
+    with plain_errors(debug, quiet):
         console = output(quiet=quiet or as_json)
         check_suffix(report, "The report", REPORTS)
         is_page = report is not None and report.name.lower().endswith(".html")
@@ -162,13 +168,18 @@ def accelerate(
         if data is None:
             _write_all_trees(trained, threshold, method, n_jobs, out, as_json, console)
             return
+        _refuse_regressor(trained, model)
         settings: dict[str, Any] = {"per_class": per_class}
         if max_disagreement:
             settings["max_disagreement"] = bounds_of(max_disagreement, trained)
         part = table_for(trained, data, target, needs_target=False).whole()
         if max_accuracy_loss is not None:
             settings["max_accuracy_loss"] = max_accuracy_loss
-            settings["y"] = _needed_labels(part.labels, target)
+            settings["y"] = needed_labels(part.labels, target)
+        labels = None
+        if report is not None:
+            labels = known_labels(part.labels, target)
+            refuse_unknown_labels(labels, target, trained)
 
         import spinney
 
@@ -195,7 +206,6 @@ def accelerate(
         ]
         spinney.save(fast, out)
         if report is not None:
-            labels = _known_labels(part.labels, target)
             with progress_bar(console, "reporting") as show:
                 fast.report(part.rows, labels, verbose=show).save(report)
         # If all trees are evaluated because nothing was faster, there is no warning.
@@ -279,7 +289,7 @@ def bounds_of(given: list[str], model: Any) -> float | dict[Any, float]:
     """
     if len(given) == 1 and "=" not in given[0]:
         return _share(given[0])
-    labels = {str(plain(label)): plain(label) for label in _classes_of(model)}
+    labels = {str(plain(label)): plain(label) for label in classes_of(model)}
     bounds: dict[Any, float] = {}
     for word in given:
         # A class may have the sign in its name; a number has not.
@@ -315,59 +325,14 @@ def _share(word: str) -> float:
         raise InvalidArgumentError(msg) from error
 
 
-def _classes_of(model: Any) -> Any:
-    """Return the classes of a model, however it was loaded."""
-    classes = getattr(model, "classes_", None)
-    if classes is None:
-        classes = read_model(parted(model).ensemble).classes_
-    return () if classes is None else classes
-
-
-def _needed_labels(labels: NDArray[Any] | None, target: str | None) -> NDArray[Any]:
-    """Return the labels of all rows, or say what is missing."""
-    if labels is None and target is not None:
+def _refuse_regressor(trained: Any, path: Path) -> None:
+    """Raise if what was read from a file is no classifier, before rows are read."""
+    if isinstance(trained, Forest) and trained.classes_ is None:
         msg = (
-            f"--target {target} names no column of the table, and --max-accuracy-loss "
-            "needs the column with the true labels."
+            f"Early exit is for classifiers, and {str(path)!r} is a regressor or a "
+            "ranker. Leave DATA out: then all trees are evaluated, exactly."
         )
-        raise InvalidArgumentError(msg)
-    if labels is None:
-        msg = (
-            "--max-accuracy-loss bounds errors against the true labels: pass --target, "
-            "the column with the labels."
-        )
-        raise InvalidArgumentError(msg)
-    missing = int(np.count_nonzero(without_label(labels)))
-    if missing:
-        msg = (
-            f"{missing:,} of {len(labels):,} rows have no label, and "
-            "--max-accuracy-loss needs one for each. Drop rows without one."
-        )
-        raise InvalidArgumentError(msg)
-    return labels
-
-
-def _known_labels(
-    labels: NDArray[Any] | None, target: str | None
-) -> NDArray[Any] | None:
-    """Return labels if every row has one."""
-    if labels is None:
-        if target is not None:
-            complain(
-                f"--target {target} names no column of the table, so the report shows "
-                "no error.",
-                of="warning",
-            )
-        return None
-    missing = int(np.count_nonzero(without_label(labels)))
-    if missing:
-        complain(
-            f"{missing:,} of {len(labels):,} rows have no label, so the report shows "
-            "no error.",
-            of="warning",
-        )
-        return None
-    return labels
+        raise UnsupportedModelError(msg)
 
 
 def _document(fast: Any, kept: bool, out: Path, report: Path | None) -> dict[str, Any]:

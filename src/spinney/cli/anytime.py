@@ -75,7 +75,7 @@ def anytime(
     evaluate it: by the mean accuracy over all states, relative to the final accuracy
     (NMA).
     """
-    with plain_errors(debug):
+    with plain_errors(debug, quiet):
         console = output(quiet=quiet or as_json)
         check_outputs(out, plot, inputs=(model, data))
         check_suffix(plot, "The figure", FIGURES)
@@ -126,10 +126,18 @@ def _compared(
     found: dict[str, dict[str, Any]] = {}
     with progress_bar(console, "ordering") as show:
         for number, name in enumerate(orders):
-            show(number / len(orders))
+
+            def show_part(share: float, number: int = number) -> None:
+                show((number + share) / len(orders))
+
             classifier: AnytimeForestClassifier = AnytimeForestClassifier(
-                FrozenEstimator(trained), order=name, random_state=seed
+                FrozenEstimator(trained),
+                order=name,
+                random_state=seed,
+                verbose=show_part,
             ).fit(rows[ordered_on], labels[ordered_on])
+            # The bar is of this command, and no file could hold it.
+            classifier.set_params(verbose=None)
             curve = classifier.accuracy_curve(rows[judged_on], labels[judged_on])
             found[name] = {
                 "classifier": classifier,

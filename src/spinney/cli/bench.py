@@ -119,7 +119,7 @@ def bench(
     on the other. The labels of every engine are compared first. Engines take turns,
     and medians are reported: for batches, and for one row at a time.
     """
-    with plain_errors(debug):
+    with plain_errors(debug, quiet):
         console = output(quiet=quiet or as_json)
         if not 0 < seconds < float("inf"):
             msg = f"--seconds must be above 0, got {seconds:g}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,7 +27,7 @@ OutputAsJson = Annotated[
 Quiet = Annotated[
     bool,
     typer.Option(
-        "--quiet", "-q", help="Print nothing but errors (and --json).", metavar=""
+        "--quiet", "-q", help="Print only warnings and errors (and --json).", metavar=""
     ),
 ]
 Debug = Annotated[
@@ -136,13 +136,19 @@ def complain(message: str, *, of: str = "error") -> None:
 
 
 @contextmanager
-def plain_errors(debug: bool) -> Iterator[None]:
+def plain_errors(debug: bool, quiet: bool = False) -> Iterator[None]:
     """Turn an error into one message and exit code 2, unless `debug` is set.
 
     Warnings of spinney become messages too. Those of other libraries are meant for
     whoever calls them, not for whoever types a command, and are shown with `debug`.
+    With `quiet`, slow compilation is not mentioned.
     """
-    with warnings.catch_warnings():
+    with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        if quiet:
+            from spinney.runtime.compile_notice import not_mentioned
+
+            stack.enter_context(not_mentioned())
         if not debug:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", SpinneyWarning)

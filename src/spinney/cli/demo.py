@@ -47,7 +47,7 @@ def demo(
     much was evaluated, how often predictions changed and how long it took, and writes
     an HTML page with charts. Nothing is downloaded.
     """
-    with plain_errors(debug):
+    with plain_errors(debug, quiet):
         import spinney
 
         check_outputs(page)

@@ -136,7 +136,7 @@ def export(
     Exit code 1: the rows do not prove the bound in integer arithmetic. The file is
     written anyway, and says so.
     """
-    with plain_errors(debug):
+    with plain_errors(debug, quiet):
         console = output(quiet=quiet or as_json)
         check_outputs(out, inputs=(model, rows))
         check_suffix(out, "The C file", (".c",))

@@ -63,7 +63,7 @@ def inspect(
 
     The whole file is checked; nothing in it is run, except in a pickle with --trust.
     """
-    with plain_errors(debug):
+    with plain_errors(debug, quiet):
         console = output(quiet=quiet or as_json)
         check_inputs(file, trust=trust)
         loaded = load_anything(file, trust=trust)

@@ -28,6 +28,7 @@ from spinney.cli.console import (
     progress_bar,
     tell_written,
 )
+from spinney.cli.labels import one_set_of, warn_of_unknown_labels
 from spinney.cli.models import (
     Data,
     Trust,
@@ -52,13 +53,21 @@ COUNTS, COST = "n_evaluated", "feature_cost"
 
 @dataclass
 class Tally:
-    """Counts over the rows predicted so far."""
+    """Counts over the rows predicted so far.
 
+    Parameters
+    ----------
+    classes : ndarray of shape (n_classes,) or None
+        The labels that the model knows, if it is a classifier of one label.
+    """
+
+    classes: NDArray[Any] | None = None
     begin: float = field(default_factory=time.perf_counter)
     n_rows: int = 0
     n_evaluated: int = 0
     n_labelled: int = 0
     n_wrong: int = 0
+    n_unknown: int = 0
     cost: float = 0.0
 
     def add(self, columns: Columns, labels: NDArray[Any] | None) -> None:
@@ -71,7 +80,10 @@ class Tally:
         if labels is not None and "label" in columns:
             known = ~without_label(labels)
             self.n_labelled += int(known.sum())
-            self.n_wrong += int((answers[known] != labels[known]).sum())
+            wrong = labels[known][answers[known] != labels[known]]
+            self.n_wrong += len(wrong)
+            if self.classes is not None:
+                self.n_unknown += int(np.isin(wrong, self.classes, invert=True).sum())
 
     @property
     def seconds(self) -> float:
@@ -138,7 +150,7 @@ def predict(
     memory. The output appears when it is complete; until then, a file of the same name
     stays as it is.
     """
-    with plain_errors(debug):
+    with plain_errors(debug, quiet):
         console = output(quiet=quiet or as_json)
         check_suffix(out, "The output", ENDINGS)
         check_outputs(out, inputs=(model, data))
@@ -163,13 +175,14 @@ def predict(
             keep_texts=out.name.lower().endswith(".csv"),
         )
         predict_part, n_trees = _predicting(loaded, n_jobs, table.as_frame, proba)
-        tally = Tally()
+        tally = Tally(one_set_of(getattr(loaded, "classes_", None)))
         with progress_bar(console, "predicting") as show:
             write_answers(out, _answered(predict_part, table.parts(), tally, show))
         result = _result(tally, n_trees, out)
         if as_json:
             typer.echo(json.dumps(result))
         _show(result, console)
+        warn_of_unknown_labels(tally.n_unknown, tally.n_labelled, tally.classes)
         tell_written(console, out)
 
 

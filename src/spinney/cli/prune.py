@@ -85,7 +85,7 @@ def prune(
     on the labelled rows of DATA, which the model should not have been trained on. With
     --budget or --trade-off one of them is chosen, and -o writes it.
     """
-    with plain_errors(debug):
+    with plain_errors(debug, quiet):
         console = output(quiet=quiet or as_json)
         if budget is None and trade_off is None and out is not None:
             msg = "To write a pruned model, choose one with --budget or --trade-off."

@@ -84,7 +84,7 @@ def strategy(
     Prints the counts that decide after each number of votes, the expected number of
     votes, and a proven bound on the best that any strategy can do.
     """
-    with plain_errors(debug):
+    with plain_errors(debug, quiet):
         console = output(quiet=quiet or as_json)
         check_outputs(out)
         found = _find(

@@ -47,7 +47,7 @@ def warm_up(
     every later process on the same kind of processor, even if the folder is read-only
     by then.
     """
-    with plain_errors(debug):
+    with plain_errors(debug, quiet):
         console = output(quiet=quiet or as_json)
         if cpu is not None:
             from spinney.runtime.processors import check_level
