@@ -83,8 +83,8 @@ def accelerate(
     target: Annotated[
         str | None,
         typer.Option(
-            help="Column with the labels, which is not a feature, if present; for the "
-            "error in the report, and for --max-accuracy-loss."
+            help="Column with the labels, for the error in the report and for "
+            "--max-accuracy-loss. It is never a feature."
         ),
     ] = None,
     max_disagreement: Annotated[
@@ -140,7 +140,7 @@ def accelerate(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Make a trained model faster, with a bound on how often predictions may change.
+    """Make a trained model faster: exactly, or with a bound on changed predictions.
 
     Without DATA, all trees are evaluated, and predictions and probabilities are exactly
     the model's own. Works for regressors and rankers too.

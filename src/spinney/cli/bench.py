@@ -95,9 +95,7 @@ def bench(
     data: Data,
     target: Annotated[
         str | None,
-        typer.Option(
-            help="Column with the labels, which is not a feature, if present."
-        ),
+        typer.Option(help="Column with the labels. It is never a feature."),
     ] = None,
     max_disagreement: Annotated[
         float,

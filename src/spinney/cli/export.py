@@ -92,7 +92,7 @@ def export(
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(help="Column of the rows that is not a feature, if present."),
+        typer.Option(help="Column of the rows with the labels. It is never a feature."),
     ] = None,
     input_type: Annotated[
         InputType | None,

@@ -114,8 +114,7 @@ def predict(
     target: Annotated[
         str | None,
         typer.Option(
-            help="Column with the labels, which is not a feature, if present; then "
-            "errors are counted too."
+            help="Column with the labels, to count errors. It is never a feature."
         ),
     ] = None,
     keep: Annotated[

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table as TextTable
 
@@ -193,8 +195,7 @@ def _show(pruner: FeatureCostPruner, chosen: bool, console: Console) -> None:
         "nodes",
     ):
         table.add_column(heading, justify="right")
-    every = max(1, -(-len(frontier) // N_POINTS))
-    shown = sorted({*range(0, len(frontier), every), len(frontier) - 1})
+    shown = _spread(frontier.cost)
     for point in (frontier[k] for k in shown):
         table.add_row(
             f"{point.trade_off:.4g}",
@@ -204,7 +205,7 @@ def _show(pruner: FeatureCostPruner, chosen: bool, console: Console) -> None:
             f"{point.n_nodes:,}",
         )
     console.print(table)
-    if every > 1:
+    if len(shown) < len(frontier):
         console.print(
             f"{len(shown)} of {len(frontier)} points are shown; --json has them all."
         )
@@ -216,3 +217,16 @@ def _show(pruner: FeatureCostPruner, chosen: bool, console: Console) -> None:
             f"{pruner.full_forest_.n_nodes:,})."
         )
     console.print("Costs and errors are those of the rows given.")
+
+
+def _spread(cost: NDArray[np.float64]) -> list[int]:
+    """Return which points to print: all costs are covered, not only the frequent ones.
+
+    A frontier has most of its points where single splits are removed, and few where
+    the cost falls fast.
+    """
+    if len(cost) <= N_POINTS:
+        return list(range(len(cost)))
+    wanted = np.linspace(cost[0], cost[-1], N_POINTS)
+    nearest = np.abs(cost[:, None] - wanted).argmin(axis=0)
+    return sorted({0, *nearest.tolist(), len(cost) - 1})
