@@ -79,6 +79,7 @@ numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
 html_theme = "furo"
+pygments_dark_style = "github-dark"  # underlines nothing that is no link
 html_title = f"spinney {release}"
 html_static_path = ["_static"]
 html_css_files = ["spinney.css"]

@@ -25,8 +25,10 @@ from report.kinds import (
 )
 from spinney.calibration.bounds import clopper_pearson_upper
 from spinney.calibration.limits import largest_bound
+from spinney.calibration.promise import Promise
 from spinney.report import Report, collect, make_report
 from spinney.report import sweep as sweeping
+from spinney.report.stopping import _chance
 from spinney.report.sweep import levels_around
 from spinney.runtime.early_exit import scoring_forest
 from spinney.sequential.classifier import SequentialVotingClassifier
@@ -535,3 +537,26 @@ def test_collect_returns_what_the_report_holds():
     facts = collect(classifier, X, y)
     assert type(facts) is dict
     assert facts["curve"] == reported("anytime")["curve"]
+
+
+def test_the_chance_of_many_disagreements_counts_the_draw_of_calibration_rows():
+    rng = np.random.default_rng(0)
+    n_calibration, n_new, bound = 199, 300, 0.05
+    # Where along a ladder each row begins to differ; the rule of risk control is the
+    # last one at which (lost + 1) / (rows + 1) keeps the bound.
+    begins = np.sort(rng.random((4000, n_calibration)), axis=1)
+    rule = begins[:, round(bound * (n_calibration + 1)) - 1]
+    differing = (rng.random((4000, n_new)) < rule[:, None]).sum(axis=1)
+    promise = Promise("expected", bound, n_rows=n_calibration)
+    for many in (10, 15, 20, 30):
+        chance = _chance(many, n_new, promise)
+        assert chance == pytest.approx((differing >= many).mean(), abs=0.03)
+
+
+def test_a_promise_with_confidence_leaves_less_to_chance_than_one_on_average():
+    on_average = _chance(50, 3000, Promise("expected", 0.01, n_rows=1500))
+    sure = _chance(50, 3000, Promise("confidence", 0.01, 0.95, n_rows=1500))
+    assert on_average > 0.01 > sure
+    assert _chance(200, 3000, Promise("expected", 0.01, n_rows=1500)) < 1e-6
+    # Over the order of the trees, of which a report sees one.
+    assert _chance(50, 3000, Promise("each row", 0.01)) is None

@@ -389,8 +389,8 @@ def _checked_labels(X: Any, y: Any) -> NDArray[Any]:
     if missing:
         msg = (
             f"{missing:,} of {len(labels):,} labels are missing in y, and a loss of "
-            "accuracy can be measured on labelled rows only. Drop rows without one, "
-            "if they are missing at random."
+            "accuracy can be measured on labelled rows only. Drop the other rows, if "
+            "labels are missing at random."
         )
         raise InvalidArgumentError(msg)
     return labels

@@ -54,9 +54,9 @@ def bounds_of(classifier: Any) -> dict[Any, float]:
     bounds = getattr(classifier, "max_disagreement", None)
     if bounds is None:
         msg = (
-            "A monitor watches the bound of a classifier, and "
-            f"{type(classifier).__name__} has none, no max_disagreement. "
-            "spinney.accelerate(model, X) makes a classifier with one."
+            "A monitor needs a classifier with a bound, and "
+            f"{type(classifier).__name__} has no max_disagreement. "
+            "spinney.accelerate(model, X) returns one that has."
         )
         raise InvalidArgumentError(msg)
     if isinstance(bounds, Mapping):

@@ -218,14 +218,15 @@ def bin_paths(
         values = np.asarray(next(checks, ()))
         if values.shape != (n_paths,):
             msg = (
-                f"The sums of check {k} must have shape ({n_paths},), got "
-                f"{values.shape}. Pass one array per check, with a number per path."
+                f"The sums at exit point {k} must have shape ({n_paths},), got "
+                f"{values.shape}. Pass one array per exit point, with a number per "
+                "path."
             )
             raise InvalidArgumentError(msg)
         if not np.isfinite(values).all():
             msg = (
-                f"The sums of check {k} must be finite, got NaN or infinity. Look for "
-                "such scores in the model's output."
+                f"The sums at exit point {k} must be finite, got NaN or infinity. Look "
+                "for such scores in the model's output."
             )
             raise InvalidArgumentError(msg)
         borders.append(_borders(values, n_bins))
@@ -451,7 +452,7 @@ def _checked_costs(costs: ArrayLike, n_paths: int, n_bins: int) -> Numbers:
     rising = prices.ndim == 1 and prices.size and np.isfinite(prices).all()
     if not rising or prices[0] < 0.0 or (np.diff(prices) < 0.0).any():
         msg = (
-            "costs must be numbers that do not decrease, not negative, one per check "
+            "costs must be numbers from 0 up that do not decrease, one per exit point "
             f"and last that of the full ensemble, got {costs!r}."
         )
         raise InvalidArgumentError(msg)

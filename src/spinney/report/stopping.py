@@ -13,6 +13,7 @@ from spinney.base.progress import say_nothing
 from spinney.calibration.bounds import clopper_pearson_upper
 from spinney.calibration.class_changes import class_changes
 from spinney.calibration.limits import largest_bound
+from spinney.calibration.risk_control import n_allowed
 from spinney.report.classifiers import (
     Thresholds,
     is_hard,
@@ -101,7 +102,7 @@ def collect_stopping(
             "upper_bound_if_fresh": clopper_pearson_upper(
                 differing, n_rows, CONFIDENCE
             ),
-            # How likely that many are by chance, if the bound holds with equality.
+            # How likely that many are by chance, at most, if the promise holds.
             "chance_of_so_many": _chance(differing, n_rows, promise),
         },
         "error": None
@@ -129,12 +130,29 @@ def collect_stopping(
 
 
 def _chance(n_differing: int, n_rows: int, promise: Any) -> float | None:
-    """Return the probability of at least this many events if the bound is exact."""
+    """Return the probability of at least this many events where the promise holds.
+
+    A bound with confidence is on the share of all new rows that differ, so the number
+    among some is binomial at most. A bound on average leaves room for the draw of the
+    calibration rows: the rule is the boldest at which at most k of n of them differ. A
+    row begins to differ somewhere along the ladder, and new rows begin before the one
+    of rank k + 1 among the calibration rows with a beta-binomial number. Promises over
+    the order of the trees are not about rows.
+    """
     if promise is None or not promise.max_disagreement or promise.by_class:
         return None
-    from scipy.stats import binom
+    from scipy.stats import betabinom, binom
 
-    return float(binom.sf(n_differing - 1, n_rows, promise.max_disagreement))
+    bound, n_calibration = promise.max_disagreement, promise.n_rows
+    if promise.kind == "expected":
+        rank = n_allowed(n_calibration, bound) + 1
+        if rank < 1:
+            return None
+        others = n_calibration + 1 - rank
+        return float(betabinom.sf(n_differing - 1, n_rows, rank, others))
+    if promise.kind in ("each row", "votes"):
+        return None
+    return float(binom.sf(n_differing - 1, n_rows, bound))
 
 
 def _enough_for(n_evaluated: NDArray[np.int32], share: float) -> int:

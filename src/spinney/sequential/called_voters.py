@@ -299,7 +299,10 @@ def _check_probabilities(member: Any, given: NDArray[Any]) -> None:
     """Raise if something is not known about probabilities that is relied upon."""
     name = type(member).__name__
     if given.ndim != 2:
-        msg = f"predict_proba of {name} returned an array of shape {given.shape}."
+        msg = (
+            f"predict_proba of {name} must return an array of shape (rows, classes), "
+            f"got the shape {given.shape}.\nHint: use voting='hard'."
+        )
         raise UnsupportedModelError(msg)
     if given.dtype.kind == "f" and np.finfo(given.dtype).eps > np.finfo(COARSEST).eps:
         msg = (

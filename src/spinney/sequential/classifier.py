@@ -280,8 +280,9 @@ class SequentialVotingClassifier(EarlyExitClassifier):
             raise InvalidArgumentError(msg)
         if named and votes == "out_of_bag" and self.confidence is not None:
             msg = (
-                "confidence is proven on rows that the model was not trained on, and "
-                "votes='out_of_bag' means training rows. Leave one of the two out."
+                "A bound with confidence needs rows that the model was not trained on, "
+                "and votes='out_of_bag' uses the training rows. Leave one of the two "
+                "out."
             )
             raise InvalidArgumentError(msg)
         if bound == 0.0:
