@@ -391,7 +391,7 @@ def test_exported_code_of_a_regressor(tmp_path):
     assert "double" in (tmp_path / "model.c").read_text()
 
 
-def test_no_raw_scores_where_the_library_means_another_sum():
+def test_raw_scores_are_the_models_where_its_probabilities_are_of_a_mean(tmp_path):
     lightgbm = pytest.importorskip("lightgbm")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
@@ -404,5 +404,8 @@ def test_no_raw_scores_where_the_library_means_another_sum():
         n_jobs=1,
     ).fit(X, X[:, 0] > 0)
     fast = spinney.accelerate(model)
-    assert not hasattr(fast, "decision_function")
+    for each in (fast, in_file(fast, tmp_path)):
+        assert hasattr(each, "decision_function") == hasattr(model, "decision_function")
+        if hasattr(each, "decision_function"):  # since LightGBM 4.7
+            assert_same(each.decision_function(X), model.predict(X, raw_score=True))
     np.testing.assert_array_equal(fast.predict(X), model.predict(X))

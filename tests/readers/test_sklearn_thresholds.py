@@ -122,6 +122,32 @@ def test_fixed_thresholds_are_the_models(trained, threshold):
         np.testing.assert_array_equal(read_model(model).predict(X), model.predict(X))
 
 
+def test_raw_scores_that_are_sums_of_averaged_trees_are_not_taken_for_means():
+    lightgbm = pytest.importorskip("lightgbm")
+    inside = lightgbm.LGBMClassifier(
+        boosting_type="rf",
+        n_estimators=15,
+        bagging_freq=1,
+        bagging_fraction=0.6,
+        verbose=-1,
+        n_jobs=1,
+    ).fit(X[TRAINING], Y[TRAINING])
+    frozen, rows = FrozenEstimator(inside), (X[CALIBRATION], Y[CALIBRATION])
+    curve = CalibratedClassifierCV(frozen).fit(*rows)
+    fast = spinney.accelerate(curve)
+    np.testing.assert_array_equal(fast.predict_proba(X), curve.predict_proba(X))
+    if not hasattr(inside, "decision_function"):  # before LightGBM 4.7
+        return
+    moved = FixedThresholdClassifier(
+        frozen, threshold=-5.0, response_method="decision_function"
+    ).fit(*rows)
+    for model in (curve, moved):
+        with pytest.raises(UnsupportedModelError, match="raw scores of LightGBM"):
+            read_model(model)
+    moved.set_params(threshold="auto")  # zero: the sign of both is the same
+    np.testing.assert_array_equal(read_model(moved).predict(X), moved.predict(X))
+
+
 def test_tuned_thresholds_are_the_models(trained):
     inside, y = trained
     model = TunedThresholdClassifierCV(

@@ -193,15 +193,13 @@ class AllTreesClassifier(DropIn, CountingClassifier):
             raise UnsupportedModelError(msg)
         self.classes_ = whole.classes_
         ensemble = parted(self.estimator_).ensemble
-        # Raw scores of random forests of LightGBM are sums, its probabilities of means.
-        self._has_scores = (
-            not isinstance(ensemble, Forest)
-            and hasattr(ensemble, "decision_function")
-            and getattr(whole, "aggregation", "sum") != "mean"
+        self._has_scores = not isinstance(ensemble, Forest) and hasattr(
+            ensemble, "decision_function"
         )
         self._set_order()
 
     def _set_order(self) -> None:
+        self._summed: Forest | None = None
         self.order_ = np.arange(self.n_trees_)
         self.certificate_ = None
         self.promise_ = Promise("never", 0.0)
@@ -273,8 +271,19 @@ class AllTreesClassifier(DropIn, CountingClassifier):
         """
         if self._is_combined():
             return self._answer("decision_function", X)
-        raw = self._raw(X)
+        raw = self._scoring().engine.raw(self._rows(X), self.n_jobs)
         return raw[:, 0] if self.forest_.n_outputs == 1 else raw
+
+    def _scoring(self) -> Forest:
+        """Return the forest with the raw scores of the model's `decision_function`.
+
+        LightGBM's random forests average for probabilities, and add up for raw scores.
+        """
+        if self.forest_.aggregation != "mean":
+            return self.forest_
+        if self._summed is None:
+            self._summed = self.forest_.replace(aggregation="sum")
+        return self._summed
 
     @available_if(_has("score_samples"))
     def score_samples(self, X: Any) -> NDArray[np.floating]:

@@ -66,6 +66,12 @@ def read_calibrated(model: Any) -> Forest:
         msg = f"{name} cannot be read: its classes are not those of the model inside."
         raise UnsupportedModelError(msg)
     by_raw = hasattr(inside, "decision_function")
+    if by_raw:
+        _require_own_scores(
+            forest,
+            name,
+            "spinney.accelerate(model), without rows, evaluates all trees, exactly.",
+        )
     try:
         curve = _curve(parts[0], "raw" if by_raw else "probability", name)
 
@@ -188,6 +194,8 @@ def with_decision_threshold(forest: Forest, threshold: Any) -> Forest:
 
 def _decides_from(forest: Forest, threshold: float, by_raw: bool, name: str) -> Forest:
     """Return a forest that is positive from a probability, or raw score, on."""
+    if by_raw and threshold != 0.0:  # a sum has the sign of the mean
+        _require_own_scores(forest, name, "set response_method='predict_proba'.")
 
     def is_positive(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
         score = scores if by_raw else _probability(forest, scores)
@@ -199,6 +207,17 @@ def _decides_from(forest: Forest, threshold: float, by_raw: bool, name: str) -> 
         msg = f"{name} cannot be read: {error}"
         raise UnsupportedModelError(msg) from error
     return forest.replace(decision_threshold=moved, model_predicts="answer")
+
+
+def _require_own_scores(forest: Forest, name: str, hint: str) -> None:
+    """Refuse raw scores that are not those of the forest, whose trees are averaged."""
+    if forest.aggregation == "mean":
+        msg = (
+            f"{name} cannot be read: it decides by the raw scores of {forest.source}, "
+            "which are sums over the trees, while its probabilities come from their "
+            f"means, and a mean is rounded.\nHint: {hint}"
+        )
+        raise UnsupportedModelError(msg)
 
 
 def _positive_label(model: Any) -> Any:
