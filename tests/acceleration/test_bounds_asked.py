@@ -369,6 +369,24 @@ def test_both_bounds_hold_if_both_are_passed(rare):
         assert len(fast.promise_.by_class) == 2 * isinstance(bounds, dict)
 
 
+def test_the_bound_that_is_stated_and_monitored_is_the_one_promised(rare):
+    # Rules aim at less where lost accuracy has the tighter bound.
+    models, X, y = rare
+    fast = spinney.accelerate(
+        models["boosted"],
+        X,
+        y,
+        max_disagreement=0.2,
+        max_accuracy_loss=0.005,
+        method="cascade",
+        random_state=0,
+    )
+    assert fast.promise_.accuracy is not None
+    assert fast.promise_.max_disagreement == 0.2
+    assert fast.max_disagreement == 0.2
+    assert spinney.Monitor(fast).status()["max_disagreement"] == 0.2
+
+
 def test_labels_that_are_missing_are_asked_for(rare):
     models, X, y = rare
     settings = {"max_accuracy_loss": 0.01, "random_state": 0}

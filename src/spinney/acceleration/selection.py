@@ -327,7 +327,7 @@ class Selection:
             model = self.whole.estimator
             classifier.set_params(
                 estimator=model,
-                **self.limits.as_parameters(),
+                **self.limits.as_stated(),
                 confidence=self.limits.confidence,
             )
             classifier.estimator_ = model

@@ -123,6 +123,15 @@ class Limits:
         named = {plain(label): bound for label, bound in bounds}
         return {"max_disagreement": named, "per_class": False}
 
+    def as_stated(self) -> dict[str, Any]:
+        """Return the parameters that state these bounds on the disagreement.
+
+        They differ from what rules aim at where a bound on lost accuracy is tighter.
+        """
+        if self.by_class is None and self.overall is not None and self.level > 0.0:
+            return {"max_disagreement": self.overall, "per_class": False}
+        return self.as_parameters()
+
     def at(self, level: float) -> Limits:
         """Return a bound on all rows together, and no other.
 
