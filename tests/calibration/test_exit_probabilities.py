@@ -123,6 +123,18 @@ def test_the_slow_way_gives_the_same_curve():
     assert (np.diff(at) > 0).all()
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_curves_rise_though_equal_leads_are_rounded_differently(seed):
+    # Leads of votes after 13 of 60 trees: a difference of two scaled counts.
+    rng = np.random.default_rng(seed)
+    first, second = rng.integers(0, 14, (2, 2000))
+    scores = first * (60 / 13) - second * (60 / 13)
+    full = (scores + 60.0) / 140.0 + 0.1 * rng.random(2000)
+    at, values = subject._curve(scores, full)
+    assert (np.diff(at) > 0).all()
+    assert (np.diff(values) >= 0).all()
+
+
 def test_exit_points_with_few_rows_are_put_together():
     counts = np.array([10, 500, 30, 30, 50, 20, 5])
     groups = subject._groups(counts)

@@ -331,9 +331,10 @@ def _curve(scores: Numbers, full: NDArray[Any]) -> tuple[Numbers, Numbers]:
     at = np.bincount(part, weights=scores)[known] / counts
     mean = np.bincount(part, weights=full.astype(np.float64))[known] / counts
     values = isotonic_regression(mean, sample_weight=counts)
-    # Where the curve is level, only its ends are needed; rounding may make two scores
-    # equal.
+    # Rounding may make the means of close scores equal, or put them in another order.
+    rises = np.append(True, at[1:] > np.maximum.accumulate(at)[:-1])
+    at, values = at[rises], values[rises]
+    # Where the curve is level, only its ends are needed.
     kept = np.ones(len(at), dtype=np.bool_)
     kept[1:-1] = (values[1:-1] != values[:-2]) | (values[1:-1] != values[2:])
-    kept[1:] &= at[1:] > at[:-1]
     return at[kept], np.clip(values, 0.0, 1.0)[kept]
