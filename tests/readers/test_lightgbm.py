@@ -840,8 +840,22 @@ def test_what_a_future_version_may_add_is_refused(sound, line):
         read_lightgbm_text(forged)
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint64, object])
-def test_integers_beyond_float32_are_rounded_as_lightgbm_does(dtype):
+def test_a_row_by_name_or_with_categories_is_rounded_as_little_as_a_frame():
+    rng = np.random.default_rng(0)
+    numbers = 2**24 + rng.integers(0, 64, 400) / 4
+    frame = pd.DataFrame({"a": numbers, "b": pd.Categorical(["x", "y"] * 200)})
+    booster = train(frame, numbers % 2 > 1, 5, objective="binary", min_data_in_bin=1)
+    predict_one = spinney.accelerate(booster).predictor()
+    expected = booster.predict(frame[:50])
+    for as_row in (dict, lambda row: list(row.values())):
+        rows = frame[:50].to_dict("records")
+        assert [predict_one(as_row(row)) for row in rows] == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.int64, np.int32, np.uint64, object, np.longdouble, ">f8"]
+)
+def test_numbers_beyond_float32_are_rounded_as_lightgbm_does(dtype):
     rng = np.random.default_rng(0)
     X = 2**24 + rng.integers(0, 64, (400, 3))
     y = X.sum(axis=1) % 3 > 0
@@ -852,7 +866,9 @@ def test_integers_beyond_float32_are_rounded_as_lightgbm_does(dtype):
     assert (model.booster_.predict(rows) != model.booster_.predict(X * 1.0)).any()
     for own, read in ((model, forest), (model.booster_, booster)):
         np.testing.assert_array_equal(read.predict_model(rows), own.predict(rows))
-    if dtype is not object:
+        fast = spinney.accelerate(own)
+        np.testing.assert_array_equal(fast.predict(rows), own.predict(rows))
+    if np.dtype(dtype).kind in "iu":
         frame = pd.DataFrame(rows)
         np.testing.assert_array_equal(
             booster.predict_model(frame), model.booster_.predict(frame)

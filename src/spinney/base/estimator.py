@@ -125,6 +125,10 @@ class EnsembleEstimator(MetaEstimatorMixin):
             return True
         if is_frame(X):
             return True
+        # scikit-learn makes float64 of objects, a Booster of LightGBM float32.
+        rounded = getattr(getattr(self, "forest_", None), "rounded_rows", "none")
+        if rounded == "non_floats" and _may_hold_objects(X):
+            return True
         steps, model = parted(self.estimator)
         return bool(steps) or (_takes_category_values(model) and _may_hold_texts(X))
 
@@ -416,6 +420,13 @@ def _may_hold_texts(X: Any) -> bool:
     if not isinstance(X, (list, tuple)) or not X or not isinstance(X[0], (list, tuple)):
         return False
     return any(isinstance(value, (str, bytes)) for row in X for value in row)
+
+
+def _may_hold_objects(X: Any) -> bool:
+    """Whether rows are lists or an array of Python objects."""
+    if isinstance(X, np.ndarray):
+        return X.ndim == 2 and X.dtype.kind == "O"
+    return isinstance(X, (list, tuple)) and bool(X) and isinstance(X[0], (list, tuple))
 
 
 def unwrapped(estimator: Any) -> Any:

@@ -147,8 +147,9 @@ class Forest:
         How an entry of a sparse matrix is read that is not stored.
     rounded_rows : {"none", "integers", "non_floats"}, default="none"
         Which arrays the library rounds to float32 although it compares in
-        `input_dtype`: none, those of integers, or all that are not of floats. It
-        matters for integers beyond 2**24.
+        `input_dtype`: none, those of numbers that are neither float32 nor float64
+        (integers, long doubles, another byte order), or these and arrays of Python
+        objects. It matters for integers beyond 2**24.
     model_predicts : {"answer", "probability", "raw"}, default="answer"
         What the original model's own `predict` returns, for `predict_model`: the same
         as `predict`, or probabilities, or raw scores.

@@ -60,8 +60,7 @@ def as_rows(
         rows = frame.array()
     else:
         rows = _array_of(X)
-        kinds = {"none": "", "integers": "iub", "non_floats": "iubO"}[rounded]
-        if rows.dtype.kind in kinds:
+        if _is_rounded(rows.dtype, rounded):
             dtype = np.dtype(np.float32)
     if rows.dtype.kind == "O":
         rows = numbers_from_objects(rows)
@@ -79,6 +78,16 @@ def as_rows(
     # same way with every finite float32 threshold. A signalling NaN stays a NaN.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         return np.require(rows, dtype=wanted, requirements=["C", "A"])
+
+
+def _is_rounded(dtype: np.dtype, rounded: str) -> bool:
+    """Whether an array of this type becomes float32, see `Forest`."""
+    if rounded == "none":
+        return False
+    if dtype.kind == "O":
+        return rounded == "non_floats"
+    # LightGBM takes float32 and float64 as they are, in the byte order of the machine.
+    return dtype.kind in "fiub" and dtype not in (np.float32, np.float64)
 
 
 def check_shape(shape: tuple[int, ...], n_features: int) -> None:

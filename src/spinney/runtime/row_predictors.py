@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.forest.categories import with_codes_of_numbers
+from spinney.forest.categories import with_codes, with_codes_of_numbers
 from spinney.forest.frames import frame_of
 from spinney.forest.links import logistic_pair
+from spinney.forest.rows import numbers_from_objects
 from spinney.runtime.choice import LOAD_SECONDS, Kernels, either, plain_serves
 
 if TYPE_CHECKING:
@@ -365,10 +366,21 @@ def one_row(row: Any, forest: Forest) -> Any:
     ValueError
         If it is no single row of this length.
     """
+    by_name = isinstance(row, Mapping)
     row = _by_name(row, forest.feature_names, forest.n_features)
-    if forest.categories is not None and isinstance(row, (list, tuple)):
+    looked_up = forest.categories is not None and isinstance(row, (list, tuple))
+    if looked_up:
         row = with_codes_of_numbers(row, forest)
-    return _as_table(row, forest.n_features)
+    table = _as_table(row, forest.n_features)
+    as_in_frame = (by_name or looked_up) and forest.rounded_rows != "none"
+    if not as_in_frame or not isinstance(table, np.ndarray):
+        return table
+    # LightGBM rounds such arrays, but no data frame, and a row like this is one.
+    if forest.categories is not None:
+        table = with_codes(table, forest)
+    return (
+        numbers_from_objects(table) if table.dtype.kind == "O" else table.astype(float)
+    )
 
 
 def row_as_table(row: Any, n_columns: int, names: Sequence[str] | None) -> Any:
