@@ -13,7 +13,14 @@ from sklearn.exceptions import NotFittedError
 
 import datasets
 import reference
-from spinney import SpinneyWarning, UnsupportedModelError, load, read_model, save
+from spinney import (
+    SpinneyWarning,
+    UnsupportedModelError,
+    accelerate,
+    load,
+    read_model,
+    save,
+)
 from spinney.forest.links import class_probabilities
 from spinney.readers.xgboost import read_xgboost_document, read_xgboost_ubj
 from strategies import random_rows
@@ -199,6 +206,17 @@ def test_softmax_estimators_compare_raw_scores(xgb):
     X, y = datasets.bundled("wine")
     model = xgb.XGBClassifier(objective="multi:softmax", n_estimators=5, n_jobs=1)
     assert_same(read_model(model.fit(X, y)), model, X)
+
+
+def test_the_softmax_of_softmax_estimators_is_that_of_scipy(xgb, tmp_path):
+    X, y = datasets.bundled("digits")
+    model = xgb.XGBClassifier(objective="multi:softmax", n_estimators=4, n_jobs=1)
+    expected = model.fit(X, y).predict_proba(X)
+    save(accelerate(model), tmp_path / "fast.spinney")
+    for fast in (accelerate(model), load(tmp_path / "fast.spinney")):
+        np.testing.assert_array_equal(fast.predict_proba(X), expected, strict=True)
+        predict_one = fast.predictor("proba")
+        assert (np.array([predict_one(x) for x in X[:50]]) == expected[:50]).all()
 
 
 def test_raw_logits_mean_the_second_class_above_one_half(xgb):

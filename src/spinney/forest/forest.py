@@ -33,7 +33,12 @@ from spinney.forest.categories import Categories, as_categories
 from spinney.forest.curves import Curve
 from spinney.forest.encoder import Encoder
 from spinney.forest.invariants import check_count, check_forest, tree_depths
-from spinney.forest.links import class_probabilities, exponential, likeliest_classes
+from spinney.forest.links import (
+    class_probabilities,
+    exponential,
+    likeliest_classes,
+    scipy_softmax,
+)
 from spinney.forest.locks import ForkSafeLock
 from spinney.forest.nodes import LEAF
 
@@ -133,10 +138,11 @@ class Forest:
     decides_by : {"raw", "probability"}, default="raw"
         With several outputs: what the largest is taken of. The two differ only where
         rounding makes two probabilities equal.
-    exponential : {"numpy", "c"}, default="numpy"
+    exponential : {"numpy", "c", "scipy"}, default="numpy"
         Which exponential function the library uses on doubles, for softmax and for the
         link ``"exp"``: NumPy's, or that of the C library. The two differ in the last
-        bit. (The logistic link always uses that of the C library.)
+        bit. (The logistic link always uses that of the C library.) ``"scipy"``: softmax
+        is SciPy's, which stays in float32 throughout.
     input_dtype : {"float32", "float64"}, default="float32"
         Type that the library rounds rows to before it compares.
     sum_dtype : {"float32", "float64"}, default="float64"
@@ -478,6 +484,8 @@ class Forest:
         """
         if self.n_probabilities == 1:
             return raw
+        if self.exponential == "scipy" and self.link == "softmax":
+            return scipy_softmax(raw)
         parts = self.link, self.link_scale, self.exponential == "c"
         if self.curve is None and self.link == "softmax" and len(raw) == 1:
             shares = self.engine.softmax_of_row(raw)

@@ -29,7 +29,7 @@ CHOICES = {
     "base_added": ("first", "last"),
     "link": LINKS,
     "decides_by": ("raw", "probability"),
-    "exponential": ("numpy", "c"),
+    "exponential": ("numpy", "c", "scipy"),
     "input_dtype": ("float32", "float64"),
     "sum_dtype": ("float32", "float64"),
     "unseen_category": ("missing", "error"),

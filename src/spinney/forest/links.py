@@ -154,6 +154,18 @@ def softmax(raw: NDArray[np.floating], as_in_c: bool = False) -> NDArray[np.floa
     return powers / total.astype(raw.dtype)
 
 
+def scipy_softmax(raw: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return ``scipy.special.softmax(raw, axis=1)``, float32 powers and sums included.
+
+    Parameters
+    ----------
+    raw : ndarray of shape (n_rows, n_outputs)
+        Raw scores, in C order.
+    """
+    powers = np.exp(raw - raw.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
 def _softmax_of_one(row: list[float]) -> list[float]:
     """Return the same for the doubles of one row."""
     largest = max(row)

@@ -16,7 +16,8 @@ What XGBoost does, as far as exactness depends on it (checked with 2.1 to 3.4):
   the last bits then differ from those of ``Booster.predict``. Since 3.3 the document
   says ``gbtree`` and has weights beside the trees, and the two interfaces agree.
 - Probabilities rest on another exponential function here; they agree to a few units
-  in the last place of a float32.
+  in the last place of a float32. ``XGBClassifier`` with ``multi:softmax`` leaves the
+  softmax to SciPy, whose bits are met.
 """
 
 from __future__ import annotations

@@ -105,6 +105,8 @@ def decision(
             "classes": np.arange(n_classes),
             "link": "softmax",
             "decides_by": "raw" if by_raw else "probability",
+            # For this objective XGBClassifier leaves the softmax to SciPy.
+            "exponential": "scipy" if by_raw and kind != "Booster" else "numpy",
             "model_predicts": (
                 "answer" if by_raw or kind != "Booster" else "probability"
             ),
