@@ -161,6 +161,15 @@ def test_columns_of_another_type_than_in_training_are_refused(
         with_codes(frame, forest)
 
 
+def test_categories_of_numbers_are_refused_where_the_library_takes_strings_only():
+    forest = forest_with([None, TEXTS], "exact")
+    frame = pd.DataFrame({"c0": [0.5], "c1": pd.Categorical([7])})
+    with pytest.raises(InvalidArgumentError, match=r"'c1'.*strings.*got 7"):
+        with_codes(frame, forest)
+    # LightGBM takes them for values that it was not trained on.
+    assert np.isnan(with_codes(frame, forest_with([None, TEXTS]))[0, 1])
+
+
 @pytest.mark.parametrize("categories", [(5, -3, 9), (1.5, -2.0, 0.0), (True, False)])
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
 def test_libraries_without_categories_of_numbers_have_them_as_numbers(

@@ -185,7 +185,8 @@ def test_numbers_are_read_exactly(objective, boosting):
 
 def test_cross_entropy_is_read_as_the_probability_of_the_second_class():
     X, y = holey("diabetes")
-    assert_exact(train(X, y / y.max(), objective="cross_entropy"))
+    for sigmoid in (1.0, 2.0):  # which it does not use
+        assert_exact(train(X, y / y.max(), objective="cross_entropy", sigmoid=sigmoid))
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
@@ -520,6 +521,19 @@ def test_category_columns_are_mapped_as_lightgbm_does(categories):
         forest.decision_function(codes.to_numpy(float)),
         booster.predict(frame, raw_score=True),
     )
+
+
+@pytest.mark.parametrize("categories", [[0, 1], [0, 1, 2], [1.0, 0.0, 3.0]])
+def test_categories_of_booleans_meet_numbers_as_in_lightgbm(categories):
+    kind = np.array(categories)[np.arange(300) % len(categories)]
+    frame = pd.DataFrame({"kind": pd.Categorical(kind, categories=categories)})
+    booster = train(frame, kind == 1, objective="binary", min_data_per_group=5)
+    forest = read_lightgbm(booster)
+    for values in ([False, True], [True, False]):
+        other = pd.DataFrame({"kind": pd.Categorical(kind == 1, categories=values)})
+        np.testing.assert_array_equal(
+            forest.decision_function(other), booster.predict(other, raw_score=True)
+        )
 
 
 def test_a_model_of_the_oldest_version_maps_a_frame_as_it_did():

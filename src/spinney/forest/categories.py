@@ -180,7 +180,17 @@ def _codes_of_column(
             "forest.categories_ already, all rows as an array."
         )
         raise InvalidArgumentError(msg)
+    if forest.category_rule == "exact" and _are_texts(categories):
+        numbers = [value for value in values if not isinstance(value, str)]
+        if numbers and len(numbers) == len(values):
+            msg = (
+                f"Column {name!r} must have strings as categories, as in training, got "
+                f"{numbers[0]!r}. Convert the column with astype(str)."
+            )
+            raise InvalidArgumentError(msg)
     table = code_table(values, categories, forest)
+    if forest.category_rule == "truncate" and _differ_in_type(values, categories):
+        table[:] = np.nan
     if forest.unseen_category == "error":
         seen = np.unique(index[index >= 0])
         strange = seen[np.isnan(table[seen])]
@@ -188,6 +198,18 @@ def _codes_of_column(
             raise _unseen(values[int(strange[0])], name, forest)
     # Missing values have index -1, which is the last entry.
     return np.append(table, np.nan)[index]
+
+
+def _differ_in_type(values: list[Any], categories: Categories) -> bool:
+    """Whether booleans meet numbers, which LightGBM and XGBoost tell apart.
+
+    pandas looks none of them up then, except where the two lists are equal as a whole.
+    """
+    booleans = [
+        bool(known) and all(isinstance(value, bool) for value in known)
+        for known in (values, categories)
+    ]
+    return booleans[0] != booleans[1] and values != list(categories)
 
 
 def _unseen(value: Any, name: Any, forest: Forest) -> InvalidArgumentError:

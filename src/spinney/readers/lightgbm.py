@@ -182,9 +182,11 @@ def _read_estimator(model: Any, is_classifier: bool) -> Forest:
 
 def _read_booster(booster: Any, source: str) -> Forest:
     # Without arguments: as many iterations as `predict` uses without arguments.
-    forest = _forest(parse_text(booster.model_to_string()), source)
+    text = parse_text(booster.model_to_string())
+    forest = _forest(text, source)
     sigmoid = float(booster.params.get("sigmoid", forest.link_scale))
-    if forest.link.startswith("logistic") and sigmoid != forest.link_scale:
+    # An objective whose options have none (cross_entropy) does not use it.
+    if "sigmoid" in text.options and sigmoid != forest.link_scale:
         msg = (
             f"LightGBM model has sigmoid={sigmoid!r}, but exports only six digits of "
             f"it: {forest.link_scale!r}.\nHint: save the model, load it and read that."
