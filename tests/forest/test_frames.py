@@ -188,8 +188,15 @@ def test_names_with_blanks_are_those_of_lightgbm():
     boosted = lightgbm.LGBMClassifier(n_estimators=3, n_jobs=1, verbose=-1)
     boosted.fit(frame, frame["the dose"] > 0)
     assert "the_dose" in spinney.read_model(boosted).feature_names
-    fast = spinney.accelerate(boosted)
-    np.testing.assert_array_equal(fast.predict(frame), boosted.predict(frame))
+    fast, expected = spinney.accelerate(boosted), boosted.predict(frame)
+    np.testing.assert_array_equal(fast.predict(frame), expected)
+    backwards = frame[frame.columns[::-1]]
+    for make in frames_of(backwards).values():
+        np.testing.assert_array_equal(fast.predict(make()), expected)
+    predict_one = fast.predictor()
+    rows = [backwards.iloc[k] for k in range(20)]
+    for one in (rows, [row.to_dict() for row in rows]):
+        assert [predict_one(row) for row in one] == expected[:20].tolist()
 
 
 def test_names_that_occur_twice_go_by_their_position():

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import InvalidArgumentError
+from spinney.forest.column_names import names_of_model
 
 
 class Frame(ABC):
@@ -214,9 +215,11 @@ class Frame(ABC):
             return self
         self.check_names_differ()
         number = {name: k for k, name in enumerate(self.names)}
-        if number.keys() != set(names):
+        known = names_of_model(self.names, names)
+        order = [number[known[name]] for name in names if name in known]
+        if len(set(order)) < len(names):
             return self
-        return type(self)(self._columns([number[name] for name in names]))
+        return type(self)(self._columns(order))
 
     def check_names_of(self, names: Sequence[str] | None) -> None:
         """Raise if only some columns are called as a model has it.

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.forest.categories import with_codes, with_codes_of_numbers
+from spinney.forest.column_names import names_of_model
 from spinney.forest.frames import frame_of
 from spinney.forest.links import logistic_pair
 from spinney.forest.rows import numbers_from_objects
@@ -440,14 +441,17 @@ def values_by_name(
             f"not know. Pass an array of {n_columns} numbers."
         )
         raise ValueError(msg)
-    missing = [name for name in names if name not in row]
+    if all(name in row for name in names):
+        return [row[name] for name in names]
+    known = names_of_model(row, names)
+    missing = [name for name in names if name not in known]
     if missing:
         msg = (
             "A row as a dict must have a value for every column; missing are "
             f"{', '.join(map(repr, missing[:5]))}. Pass None for an unknown value."
         )
         raise ValueError(msg)
-    return [row[name] for name in names]
+    return [row[known[name]] for name in names]
 
 
 def _by_name(row: Any, names: Sequence[str] | None, n_columns: int) -> Any:
@@ -455,11 +459,12 @@ def _by_name(row: Any, names: Sequence[str] | None, n_columns: int) -> Any:
     if isinstance(row, Mapping):
         return values_by_name(row, names, n_columns)
     # As for data frames, names that are not those of the model say nothing.
-    if names is not None and hasattr(row, "index") and hasattr(row, "to_dict"):
-        labels = [str(label) for label in row.index]
-        if len(labels) == len(names) and set(labels) == set(names):
-            by_label = dict(zip(labels, row.tolist(), strict=True))
-            return values_by_name(by_label, names, n_columns)
+    if names is not None and hasattr(row, "to_dict") and hasattr(row, "tolist"):
+        by_label = dict(zip(map(str, row.index), row.tolist(), strict=True))
+        if len(row) == len(by_label) == len(names):
+            known = names_of_model(by_label, names)
+            if all(name in known for name in names):
+                return values_by_name(by_label, names, n_columns)
     return row
 
 
