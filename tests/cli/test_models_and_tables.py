@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 import spinney
 from spinney.cli.app import app
-from spinney.cli.prune import N_POINTS, _spread
 from spinney.cli.tables import Table
 
 pytestmark = pytest.mark.skipif(
@@ -117,17 +116,6 @@ def test_prune_prints_the_frontier_and_writes_what_was_chosen(folder, tmp_path):
     document = json.loads(run(*arguments, "--json").stdout)
     assert document["chosen"]["cost"] <= 4
     assert len(document["frontier"]["cost"]) > 3
-
-
-def test_the_points_that_prune_prints_cover_all_costs():
-    # Nine points in ten lie where the cost hardly changes.
-    cost = np.concatenate([np.linspace(100.0, 90.0, 90), np.linspace(80.0, 0.0, 9)])
-    shown = _spread(cost)
-    assert shown[0] == 0
-    assert shown[-1] == len(cost) - 1
-    assert {*range(90, 99)} <= {*shown}
-    assert len(shown) <= N_POINTS
-    assert _spread(cost[:5]) == [0, 1, 2, 3, 4]
 
 
 def test_prune_without_a_choice_shows_the_frontier_only(folder, tmp_path):

@@ -27,6 +27,7 @@ from spinney import read_model
 from spinney.base.progress import TextBar
 from spinney.errors import InvalidArgumentError, UnsupportedModelError
 from spinney.pruning import FeatureCostPruner
+from spinney.pruning.frontier import spread_over_costs
 
 pytest.importorskip("ortools")
 
@@ -444,3 +445,14 @@ def test_a_forest_that_becomes_constant_is_warned_of():
         with pytest.warns(spinney.SpinneyWarning, match=words):
             pruner.fit(X[300:], y[300:])
         assert len(set(pruner.predict(X).tolist())) == 1
+
+
+def test_points_spread_over_a_frontier_cover_all_costs():
+    # Nine points in ten lie where the cost hardly changes.
+    cost = np.concatenate([np.linspace(100.0, 90.0, 90), np.linspace(80.0, 0.0, 9)])
+    shown = spread_over_costs(cost, 16)
+    assert shown[0] == 0
+    assert shown[-1] == len(cost) - 1
+    assert {*range(90, 99)} <= {*shown}
+    assert len(shown) <= 16
+    assert spread_over_costs(cost[:5], 16) == [0, 1, 2, 3, 4]

@@ -354,6 +354,9 @@ def test_pruner_costs_are_those_of_the_features_on_the_paths():
     first = frontier["measured"][0]
     largest = classifier.forest_at(0)
     assert first["error"] == pytest.approx((largest.predict(X) != y).mean())
+    # What is measured passes through the forest in use.
+    own = {"cost": report["cost"]["mean"], "error": report["error"]["pruned"]}
+    assert {**own, "n_rows": len(y)} in frontier["measured"]
     assert reported("pruner", labelled=False)["frontier"]["measured"] == []
 
 

@@ -430,6 +430,16 @@ def test_the_page_tells_when_rows_are_decided():
     assert "No row is ever decided before the last of the 1 trees." in page
 
 
+def test_a_forest_pruned_to_its_roots_is_warned_about():
+    (X, y), (X_fit, y_fit), _ = rows("breast_cancer")
+    inside = FrozenEstimator(RandomForestClassifier(3, random_state=0).fit(X, y))
+    with pytest.warns(spinney.SpinneyWarning, match="pruned to their roots"):
+        constant = spinney.FeatureCostPruner(inside, budget=0.5).fit(X_fit, y_fit)
+    words = "predicts the same class for every row"
+    assert words in make_report(constant, X_fit).to_html()
+    assert words not in reported("pruner").to_html()
+
+
 def test_a_budgeted_forest_tells_why_it_has_no_more_trees():
     (X, y), _, _ = rows("breast_cancer")
     settings = {"max_trees": 3, "random_state": 0}

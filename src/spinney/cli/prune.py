@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table as TextTable
 
@@ -185,6 +183,8 @@ def _document(pruner: FeatureCostPruner, chosen: bool) -> dict[str, Any]:
 
 def _show(pruner: FeatureCostPruner, chosen: bool, console: Console) -> None:
     """Print the frontier for people, and the point that was chosen."""
+    from spinney.pruning.frontier import spread_over_costs
+
     frontier = pruner.frontier_
     table = TextTable(title="Optimal trade-offs", title_justify="left")
     for heading in (
@@ -195,7 +195,7 @@ def _show(pruner: FeatureCostPruner, chosen: bool, console: Console) -> None:
         "nodes",
     ):
         table.add_column(heading, justify="right")
-    shown = _spread(frontier.cost)
+    shown = spread_over_costs(frontier.cost, N_POINTS)
     for point in (frontier[k] for k in shown):
         table.add_row(
             f"{point.trade_off:.4g}",
@@ -217,16 +217,3 @@ def _show(pruner: FeatureCostPruner, chosen: bool, console: Console) -> None:
             f"{pruner.full_forest_.n_nodes:,})."
         )
     console.print("Costs and errors are those of the rows given.")
-
-
-def _spread(cost: NDArray[np.float64]) -> list[int]:
-    """Return which points to print: all costs are covered, not only the frequent ones.
-
-    A frontier has most of its points where single splits are removed, and few where
-    the cost falls fast.
-    """
-    if len(cost) <= N_POINTS:
-        return list(range(len(cost)))
-    wanted = np.linspace(cost[0], cost[-1], N_POINTS)
-    nearest = np.abs(cost[:, None] - wanted).argmin(axis=0)
-    return sorted({0, *nearest.tolist(), len(cost) - 1})

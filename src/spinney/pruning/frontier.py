@@ -143,3 +143,23 @@ class Frontier:
         from spinney.pruning.plotting import plot_frontier
 
         return plot_frontier(self, ax)
+
+
+def spread_over_costs(cost: NDArray[np.float64], n_points: int) -> list[int]:
+    """Return some points of a frontier that cover all costs, the ends included.
+
+    A frontier has most of its points where single splits are removed, and few where
+    the cost falls fast.
+
+    Parameters
+    ----------
+    cost : ndarray of shape (n_on_frontier,)
+        Costs of the points, falling.
+    n_points : int
+        The largest number of points to return.
+    """
+    if len(cost) <= n_points:
+        return list(range(len(cost)))
+    wanted = np.linspace(cost[0], cost[-1], n_points)
+    nearest = np.abs(cost[:, None] - wanted).argmin(axis=0)
+    return sorted({0, *nearest[1:-1].tolist(), len(cost) - 1})

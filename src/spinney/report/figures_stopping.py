@@ -135,8 +135,8 @@ def figure_of_counts(report: Mapping[str, Any]) -> Figure:
     """
     trees, word = report["trees"], trees_word(report)
     caption = (
-        f"Half of the rows are decided after {number(trees['median'])} {word} or "
-        f"fewer, 95 % after {number(trees['percentile_95'])}. The mean is "
+        f"Half of the rows need at most {number(trees['median'])} of the {word}, 95 % "
+        f"at most {number(trees['percentile_95'])}. The mean is "
         f"{number(trees['mean'])}."
     )
     return figure_of_histogram(

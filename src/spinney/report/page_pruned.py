@@ -13,6 +13,11 @@ from spinney.report.figures_stopping import figure_of_histogram
 MOST_DRAWN = 300
 MOST_LISTED = 25
 
+CONSTANT = (
+    "All trees are pruned to their roots: the forest uses no feature, and predicts the "
+    "same class for every row. Fit with a larger budget or a smaller trade_off."
+)
+
 
 def page_of_pruner(report: Mapping[str, Any], facts: list[tuple[str, str]]) -> Page:
     """Return the parts of the page of a pruned forest.
@@ -73,6 +78,7 @@ def page_of_pruner(report: Mapping[str, Any], facts: list[tuple[str, str]]) -> P
                 "use."
             ],
             [_figure_of_frontier(report), _figure_of_costs(report)],
+            warnings=[] if report["features"]["n_bought"] else [CONSTANT],
         ),
         _features(report),
         _promise(
@@ -213,8 +219,8 @@ def _figure_of_costs(report: Mapping[str, Any]) -> Figure:
     return figure_of_histogram(
         "costs",
         "Feature cost of a row",
-        "The features that the trees use differ from row to row. The mean cost is "
-        f"{number(cost['mean'])}.",
+        "Rows take different paths through the trees, and need different features. "
+        f"The mean cost is {number(cost['mean'])}.",
         cost["histogram"],
         "feature cost of a row",
         whole_numbers=False,

@@ -39,7 +39,7 @@ def page_of_anytime(report: Mapping[str, Any], facts: list[tuple[str, str]]) -> 
     tiles = [
         Tile(
             percent(quarter["value"]),
-            "correct after a quarter" if by_truth else "as at the end after a quarter",
+            f"{'correct' if by_truth else 'agree'} after a quarter of the steps",
             f"{quarter['steps']:,} of {n_steps:,} steps",
         ),
         Tile(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
+from spinney.pruning.frontier import spread_over_costs
 from spinney.report.classifiers import feature_costs
 from spinney.report.histograms import of_numbers
 from spinney.report.values import text_of
@@ -123,19 +124,18 @@ def _measured(classifier: Any, X: Any, y: NDArray[Any]) -> list[dict[str, float]
     if len(y) > MOST_ROWS:
         some = np.sort(np.random.RandomState(0).permutation(len(y))[:MOST_ROWS])
         X, y = _safe_indexing(X, some), y[some]
-    n_points = len(classifier.frontier_)
-    chosen = np.unique(np.linspace(0, n_points - 1, MOST_POINTS).round().astype(int))
-    points = []
-    for point in chosen.tolist():
-        other = _with_forest(classifier, classifier.forest_at(point))
-        points.append(
-            {
-                "cost": float(other.feature_cost(X).mean()),
-                "error": float(np.mean(other.predict(X) != y)),
-                "n_rows": len(y),
-            }
-        )
-    return points
+    spread = spread_over_costs(classifier.frontier_.cost, MOST_POINTS)
+    # The forest in use lies on the line, too; it may be none of the frontier.
+    forests = [classifier.forest_at(point) for point in spread] + [classifier.forest_]
+    points = set()
+    for forest in forests:
+        other = _with_forest(classifier, forest)
+        cost = float(other.feature_cost(X).mean())
+        points.add((cost, float(np.mean(other.predict(X) != y))))
+    return [
+        {"cost": cost, "error": error, "n_rows": len(y)}
+        for cost, error in sorted(points, reverse=True)
+    ]
 
 
 def _features(
