@@ -219,8 +219,8 @@ def _figure_of_costs(report: Mapping[str, Any]) -> Figure:
     return figure_of_histogram(
         "costs",
         "Feature cost of a row",
-        "Rows take different paths through the trees, and need different features. "
-        f"The mean cost is {number(cost['mean'])}.",
+        "The features that a row needs depend on its paths through the trees. The mean "
+        f"cost is {number(cost['mean'])}.",
         cost["histogram"],
         "feature cost of a row",
         whole_numbers=False,
