@@ -1,7 +1,8 @@
 """Hashes of texts as CatBoost makes them: the low half of CityHash64, version 1.0.0.
 
-CityHash is by Geoff Pike and Jyrki Alakuijala; later versions give other numbers. All
-sums and products are those of 64 bits, what is beyond is lost.
+CityHash is by Geoff Pike and Jyrki Alakuijala (MIT licence, see LICENSE-CityHash at the
+top of the project); later versions give other numbers. All sums and products are those
+of 64 bits, what is beyond is lost.
 
 The same formulas serve a single text, in Python's integers, and many texts of the same
 length at once, in arrays: these differ only in how words are taken out of the bytes.
