@@ -396,10 +396,18 @@ def test_labels_that_are_missing_are_asked_for(rare):
     holes[[3, 5]] = None
     with pytest.raises(InvalidArgumentError, match="2 of 10,000 labels are missing"):
         spinney.accelerate(models["forest"], X, holes, **settings)
-    with pytest.raises(InvalidArgumentError, match="which the model does not know"):
-        spinney.accelerate(
-            models["forest"], X, np.where(y == "ok", "no", y), **settings
-        )
+    mixed = y.astype(object)
+    mixed[3] = 7
+    for other in (np.where(y == "ok", "no", y), mixed):
+        with pytest.raises(InvalidArgumentError, match="which the model does not know"):
+            spinney.accelerate(models["forest"], X, other, **settings)
+    pandas = pytest.importorskip("pandas")
+    holes = pandas.Series(y, dtype="string")
+    holes[3] = None
+    with pytest.raises(InvalidArgumentError, match="1 of 10,000 labels are missing"):
+        spinney.accelerate(models["forest"], X, holes, **settings)
+    with pytest.raises(InvalidArgumentError, match="Pass a single column of labels"):
+        spinney.accelerate(models["forest"], X, "ok", **settings)
     with pytest.raises(InvalidArgumentError, match="10,000 rows, but y 9,999 labels"):
         spinney.accelerate(models["forest"], X, y[:-1], **settings)
     with pytest.raises(InvalidArgumentError, match="Pass a single column of labels"):

@@ -47,6 +47,7 @@ from spinney.cascade import CascadeClassifier
 from spinney.cascade.dropping import can_drop_classes
 from spinney.errors import InvalidArgumentError, SpinneyWarning, UnsupportedModelError
 from spinney.forest import Forest
+from spinney.forest.frame_kinds import is_missing
 from spinney.forest.frames import as_known_frame
 from spinney.readers import read_model
 from spinney.sequential.classifier import SequentialVotingClassifier
@@ -371,7 +372,7 @@ def _checked_labels(X: Any, y: Any) -> NDArray[Any]:
             f"{type(X).__name__}. Draw a sample of both first."
         )
         raise InvalidArgumentError(msg)
-    if np.ndim(y) > 1 and np.shape(y)[1:] != (1,):
+    if np.ndim(y) == 0 or (np.ndim(y) > 1 and np.shape(y)[1:] != (1,)):
         msg = (
             f"y must have one label per row, got shape {np.shape(y)}. Pass a single "
             "column of labels."
@@ -384,8 +385,7 @@ def _checked_labels(X: Any, y: Any) -> NDArray[Any]:
             "label per row."
         )
         raise InvalidArgumentError(msg)
-    missing = int(np.count_nonzero(labels != labels))  # NaN is unequal to itself
-    missing += sum(label is None for label in labels.tolist())
+    missing = sum(map(is_missing, labels.tolist()))
     if missing:
         msg = (
             f"{missing:,} of {len(labels):,} labels are missing in y, and a loss of "

@@ -385,9 +385,14 @@ def class_codes(
         Whether a label that the model does not know is an error; -1 if not.
     """
     order = np.argsort(classes)
-    index = np.searchsorted(classes, y, sorter=order)
-    codes = order[np.minimum(index, len(classes) - 1)]
-    strange = classes[codes] != y
+    try:
+        index = np.searchsorted(classes, y, sorter=order)
+        codes = order[np.minimum(index, len(classes) - 1)]
+        strange = classes[codes] != y
+    except TypeError:  # texts and numbers have no order
+        known = {label: code for code, label in enumerate(classes.tolist())}
+        codes = np.array([known.get(label, -1) for label in y.tolist()], dtype=np.intp)
+        strange = codes < 0
     if not np.any(strange):
         return codes
     if not must_be_known:

@@ -369,7 +369,11 @@ def check_class_counts(
         )
         raise InvalidArgumentError(msg)
     _check_size(n_voters, given.shape[1])
-    counts = given.astype(np.int64)
+    try:
+        with np.errstate(invalid="ignore"):  # no number, or too large a one
+            counts = given.astype(np.int64)
+    except (TypeError, ValueError, OverflowError):
+        counts = np.full(given.shape, -1)
     if not np.array_equal(counts, given) or (counts < 0).any():
         msg = f"votes must be integers that are not negative. {hint}"
         raise InvalidArgumentError(msg)
