@@ -13,6 +13,7 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     RandomForestClassifier,
     RandomForestRegressor,
+    VotingClassifier,
 )
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
@@ -284,6 +285,20 @@ def test_a_pipeline_need_not_tell_its_columns():
     assert fast.predictor()(one) == expected[0]
     whole = AllTreesClassifier(FrozenEstimator(pipeline)).fit(X)
     np.testing.assert_array_equal(whole.predict(X), expected)
+
+
+def test_a_column_transformer_takes_further_columns_as_scikit_learn_does():
+    frame = pd.DataFrame(X, columns=[f"c{k}" for k in range(X.shape[1])])
+    chosen = ColumnTransformer([("scaled", StandardScaler(), ["c1", "c0"])])
+    pipeline = make_pipeline(chosen, RandomForestClassifier(3, random_state=0))
+    more = frame.assign(more="x")[["more", *frame.columns]]
+    for model in (pipeline, VotingClassifier([("a", pipeline)], voting="soft")):
+        fast = spinney.accelerate(model.fit(frame, TWO))
+        expected = model.predict_proba(more)
+        np.testing.assert_array_equal(fast.predict_proba(more), expected)
+        assert (fast.predictor("proba")(more[:1]) == expected[0]).all()
+        with pytest.raises(ValueError, match="c0"):
+            fast.predict(more.drop(columns="c0"))
 
 
 WORDS = np.array(["good", "bad", "fine", "odd", "house", "tree"])

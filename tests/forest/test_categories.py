@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.ensemble import HistGradientBoostingClassifier
 
+import spinney
 from spinney import Forest, InvalidArgumentError, InvalidForestError
 from spinney.forest.categories import code_table, with_codes
 from spinney.runtime.row_predictors import one_row
@@ -193,6 +195,17 @@ def test_libraries_without_categories_of_numbers_have_them_as_numbers(
     other = 2 if type(categories[0]) is float else 2.5
     with pytest.raises(InvalidArgumentError, match="of a category type"):
         with_codes(pl.DataFrame({"c0": [0.5], "c1": [other]}), forest)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_drop_ins_take_texts_in_arrays_of_objects():
+    frame = pd.DataFrame({"a": np.arange(60) % 7.0, "b": list("xyz") * 20})
+    frame["b"] = frame["b"].astype("category")
+    model = HistGradientBoostingClassifier(max_iter=3, categorical_features=["b"])
+    model.fit(frame, (frame["b"] == "y") ^ (frame["a"] > 3))
+    fast, objects = spinney.accelerate(model), frame.to_numpy(dtype=object)
+    for rows in (objects, objects.tolist()):
+        assert (fast.predict(rows) == model.predict(frame)).all()
 
 
 def test_numbers_in_arrays_are_codes():

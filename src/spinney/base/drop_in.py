@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from spinney.base.columns import set_columns_of_model
 from spinney.base.combined import forests_of
 from spinney.base.estimator import EnsembleEstimator, through_tables, unwrapped
 from spinney.forest import Forest
 from spinney.forest.derived import Derived
-from spinney.forest.frames import in_order_of
+from spinney.forest.frames import in_order_of, is_frame
 
 RowAnswer = Callable[[Any], Any]
 
@@ -59,7 +59,9 @@ class DropIn(EnsembleEstimator):
     def _answer(self, method: str, X: Any) -> NDArray[Any]:
         """Return what a method of the combined model returns."""
         X = in_order_of(X, getattr(self, "feature_names_in_", None))
-        validate_data(self, X, reset=False, skip_check_array=True)
+        # scikit-learn's own code checks frames, and takes further columns in places.
+        if isinstance(self.combined_, Derived) or not is_frame(X):
+            self._check_columns(X)
         answer = getattr(self.combined_, method)
         rows = self._preprocessed(X)
         if isinstance(self.combined_, Derived):

@@ -125,10 +125,12 @@ class EnsembleEstimator(MetaEstimatorMixin):
             return True
         if is_frame(X):
             return True
-        # scikit-learn makes float64 of objects, a Booster of LightGBM float32.
-        rounded = getattr(getattr(self, "forest_", None), "rounded_rows", "none")
-        if rounded == "non_floats" and _may_hold_objects(X):
-            return True
+        forest = getattr(self, "forest_", None)
+        if forest is not None:
+            # scikit-learn makes float64 of objects, a Booster of LightGBM float32.
+            rounded = forest.rounded_rows == "non_floats" and _may_hold_objects(X)
+            if rounded or (forest.categories is not None and _may_hold_texts(X)):
+                return True
         steps, model = parted(self.estimator)
         return bool(steps) or (_takes_category_values(model) and _may_hold_texts(X))
 
@@ -158,6 +160,8 @@ class EnsembleEstimator(MetaEstimatorMixin):
         A forest with names of its own checks them, by the rules of the library that it
         was read from. scikit-learn would warn that there are none.
         """
+        if self.has_preprocessing and is_frame(X):
+            return  # by the first step: a ColumnTransformer takes further columns
         forest = self.forest_
         by_forest = forest is not None and forest.feature_names is not None
         if by_forest and not (
