@@ -102,6 +102,20 @@ def test_bad_settings_are_refused(flavor, named, frame, tmp_path):
         again.predict(frame.drop(columns="dose"))
 
 
+def test_frames_of_other_libraries_without_a_signature(flavor, named, frame, own):
+    pl = pytest.importorskip("polars")
+    flavor.save_model(named, "model", input_example=False)
+    again = mlflow.pyfunc.load_model("model")
+    table = pl.from_pandas(frame.assign(key="k"))  # a column that the model lacks
+    for rows in (table, table.lazy(), table.to_arrow(), frame):
+        assert (again.predict(rows) == own[0]).all()
+    with pytest.raises(spinney.InvalidArgumentError, match=r"lack 1 .*'dose'"):
+        again.predict(table.drop("dose"))
+    for rows in (frame.to_numpy().tolist(), None, "rows"):
+        with pytest.raises(spinney.InvalidArgumentError, match="array or a data frame"):
+            again.predict(rows)
+
+
 def free_port():
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))

@@ -22,6 +22,7 @@ import numpy as np
 
 from spinney._version import __version__
 from spinney.errors import InvalidArgumentError
+from spinney.forest.frames import as_known_frame, is_frame
 from spinney.integrations import answering, tables
 from spinney.integrations.portable import PortableModel
 from spinney.persistence.store import load
@@ -260,12 +261,21 @@ class _Answering:
         """Predict rows: an array, or a data frame with columns selected by name."""
         import pandas as pd
 
-        rows = model_input
-        if hasattr(rows, "iloc"):
+        rows = as_known_frame(model_input)
+        if is_frame(rows):
+            if not isinstance(rows, pd.DataFrame):
+                rows = rows.to_pandas()
             names = [str(name) for name in rows.columns]
             model = self._portable.model
             wanted = answering.columns_to_read(model, names)
             rows = tables.rows_of_frame(model, rows.set_axis(names, axis=1)[wanted])
+        elif not hasattr(rows, "shape"):
+            # With a signature, MLflow has converted it or refused it.
+            msg = (
+                f"Rows must be an array or a data frame, got {type(rows).__name__}. "
+                "Pass numpy.asarray(rows) or pandas.DataFrame(rows)."
+            )
+            raise InvalidArgumentError(msg)
         if self._method == "predict_proba":
             shares = answering.probabilities(self._portable, rows)
             names = answering.probability_names(self._portable.model)
