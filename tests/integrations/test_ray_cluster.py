@@ -133,3 +133,25 @@ def test_bad_columns_are_refused_when_the_job_is_built(named, fast):
         predict(fast, ray.data.from_numpy(np.ones((3, 5))))
     with pytest.raises(error, match="from_pandas"):
         predict(fast, np.ones((3, 6)))
+    with pytest.raises(error, match="prefix must be a string"):
+        predict(named, ray.data.from_pandas(frame), prefix=1)
+
+
+def test_blocks_with_their_columns_in_another_order(fast, rows):
+    frame = pd.DataFrame(rows.astype(float), columns=list("abcdef"))
+    dataset = ray.data.from_pandas([frame[:2000], frame[2000:][list("fedcba")]])
+    answers = spinney.integrations.ray.predict(fast, dataset).to_pandas()
+    assert len(answers) == len(frame)
+    own = fast.predict(answers[list("abcdef")].to_numpy())
+    assert (answers["label"] == own).all()
+
+
+def test_a_column_of_which_all_values_are_missing(named):
+    import pyarrow as pa
+
+    ages = np.linspace(-1.0, 1.0, 50)
+    table = pa.table({"age": ages, "dose": pa.nulls(50), "days": ages})
+    scored = spinney.integrations.ray.predict(named, ray.data.from_arrow(table))
+    answers = scored.to_pandas().sort_values("age")
+    frame = pd.DataFrame({"age": ages, "dose": np.nan, "days": ages})
+    assert (answers["label"].to_numpy() == named.predict(frame)).all()

@@ -27,6 +27,27 @@ def test_a_model_without_names_is_given_numbers(fast, trained, rows):
     assert (fast.predict(tables.rows_of_frame(fast, mixed)) == fast.predict(rows)).all()
 
 
+def test_missing_values_of_pandas_own_types_are_nan_to_a_model_without_names(fast):
+    frame = pd.DataFrame(
+        {
+            "a": pd.array([0.5, None, 1.5], dtype="Float64"),
+            "b": pd.array([1, 2, None], dtype="Int64"),
+            "c": pd.array([True, None, False], dtype="boolean"),
+        }
+    )
+    there = tables.rows_of_frame(fast, frame)
+    assert there.dtype == np.float64
+    expected = [[0.5, 1.0, 1.0], [np.nan, 2.0, np.nan], [1.5, np.nan, 0.0]]
+    np.testing.assert_array_equal(there, expected)
+
+
+def test_a_text_among_numbers_is_told_with_its_row(fast, rows):
+    frame = pd.DataFrame(rows[:3].astype(object), columns=list("abcdef"))
+    frame.loc[1, "c"] = "much"
+    with pytest.raises(TypeError, match=r"got 'much' .* in row 1, column 2"):
+        tables.rows_of_frame(fast, frame)
+
+
 def test_outputs_are_those_that_the_model_has(fast, trained):
     forest = spinney.read_model(trained)
     assert tables.chosen_outputs(forest, None) == tables.OUTPUTS
@@ -34,7 +55,7 @@ def test_outputs_are_those_that_the_model_has(fast, trained):
     assert tables.chosen_outputs(fast, "label") == ("label",)
 
 
-@pytest.mark.parametrize("outputs", [(), ("labels",), ("label", "label"), 3 * ("x",)])
+@pytest.mark.parametrize("outputs", [(), ("labels",), ("label", "label"), 3])
 def test_outputs_that_do_not_exist_are_refused(fast, outputs):
     with pytest.raises(spinney.InvalidArgumentError, match="outputs must be some of"):
         tables.chosen_outputs(fast, outputs)
@@ -76,6 +97,40 @@ def test_a_batch_of_unnamed_columns_keeps_its_type(fast, rows):
 def test_a_batch_without_rows(fast, named, frame):
     assert len(Predictor(fast)({"data": np.empty((0, 6))})["label"]) == 0
     assert len(Predictor(named)(frame[:0])) == 0
+
+
+def test_decimals_and_missing_values_in_a_batch_are_numbers(fast, rows):
+    from decimal import Decimal
+
+    some = rows[:200].astype(float)
+    some[::3, 1] = np.nan
+    some[:, 4] = np.nan
+    batch = {f"f{k}": some[:, k] for k in range(6)}
+    batch["f1"] = np.array(
+        [None if x != x else Decimal(repr(float(x))) for x in some[:, 1]], dtype=object
+    )
+    batch["f4"] = np.full(200, None, dtype=object)  # nothing is known of the column
+    predictor = Predictor(fast, outputs="label")
+    for given in (batch, pd.DataFrame(batch)):
+        assert (np.asarray(predictor(given)["label"]) == fast.predict(some)).all()
+
+
+def test_a_batch_with_its_columns_in_another_order(fast, rows):
+    names = [f"f{k}" for k in range(6)]
+    predictor = Predictor(fast, outputs="label", columns=names)
+    batch = {name: rows[:, k] for k, name in reversed(list(enumerate(names)))}
+    for given in ({"id": rows[:, 0], **batch}, pd.DataFrame(batch)):
+        scored = predictor(given)
+        assert (np.asarray(scored["label"]) == fast.predict(rows)).all()
+    del batch["f2"]
+    with pytest.raises(spinney.InvalidArgumentError, match=r"lacks .*\['f2'\]"):
+        predictor(batch)
+
+
+@pytest.mark.parametrize("prefix", [None, 3, b"our_"])
+def test_a_prefix_that_is_no_string_is_refused(fast, prefix):
+    with pytest.raises(spinney.InvalidArgumentError, match="prefix must be a string"):
+        Predictor(fast, prefix=prefix)
 
 
 def test_columns_that_would_be_overwritten_are_refused(fast, rows):

@@ -41,6 +41,10 @@ class Predictor:
         second evaluation. None for all that the model supports.
     prefix : str, default=""
         Prefix of the names of the new columns.
+    columns : sequence of str, default=None
+        For a model without feature names: the columns it takes, in its order. None for
+        all columns of a batch, in the order of the batch, which may differ from block
+        to block. `predict` passes those of the schema.
 
     Raises
     ------
@@ -49,12 +53,18 @@ class Predictor:
     """
 
     def __init__(
-        self, model: Any, *, outputs: Sequence[str] | None = None, prefix: str = ""
+        self,
+        model: Any,
+        *,
+        outputs: Sequence[str] | None = None,
+        prefix: str = "",
+        columns: Sequence[str] | None = None,
     ) -> None:
         portable = model if isinstance(model, PortableModel) else PortableModel(model)
         self._portable = portable
         self._outputs = tables.chosen_outputs(portable.model, outputs)
-        self._prefix = prefix
+        self._prefix = tables.check_prefix(prefix)
+        self._columns = None if columns is None else list(columns)
 
     def __call__(self, batch: Any) -> Any:
         """Return a batch with the predictions added.
@@ -72,7 +82,8 @@ class Predictor:
             The batch, with the new columns.
         """
         model = self._portable.model
-        answers = tables.answers(self._portable, _rows_of(model, batch), self._outputs)
+        rows = _rows_of(model, batch, self._columns)
+        answers = tables.answers(self._portable, rows, self._outputs)
         _refuse_taken(batch, [self._prefix + name for name in answers])
         if isinstance(batch, dict):
             new = {self._prefix + name: values for name, values in answers.items()}
@@ -126,7 +137,8 @@ def predict(
     ray = import_ray()
     portable = tables.portable_for(model)
     names = tables.chosen_outputs(portable.model, outputs)
-    _check_dataset(portable.model, dataset, [prefix + name for name in names])
+    tables.check_prefix(prefix)
+    columns = _columns_of(portable.model, dataset, [prefix + name for name in names])
     # Ray's own `concurrency` is deprecated.
     if "compute" not in options:
         sizes = concurrency if isinstance(concurrency, tuple) else (concurrency,) * 2
@@ -135,7 +147,7 @@ def predict(
     return dataset.map_batches(
         Predictor,
         fn_constructor_args=(portable,),
-        fn_constructor_kwargs={"outputs": names, "prefix": prefix},
+        fn_constructor_kwargs={"outputs": names, "prefix": prefix, "columns": columns},
         **options,
     )
 
@@ -154,8 +166,11 @@ def import_ray() -> Any:
     return ray
 
 
-def _check_dataset(model: Any, dataset: Any, new: list[str]) -> None:
-    """Raise if the schema of a dataset does not fit a model."""
+def _columns_of(model: Any, dataset: Any, new: list[str]) -> list[str] | None:
+    """Return the columns of a dataset that a model takes, or raise if they do not fit.
+
+    None if there is no schema, or if the only column holds arrays.
+    """
     if not hasattr(dataset, "map_batches") or not hasattr(dataset, "schema"):
         msg = (
             "dataset must be a dataset of Ray, got "
@@ -166,21 +181,23 @@ def _check_dataset(model: Any, dataset: Any, new: list[str]) -> None:
         raise InvalidArgumentError(msg)
     schema = dataset.schema()
     if schema is None:  # without rows there is no schema
-        return
+        return None
     given = list(schema.names)
     _refuse_taken(given, new)
     if given == [ARRAY_COLUMN]:
         _check_width(model, schema.types[0])
-        return
+        return None
     names = answering.columns_to_read(model, given)
     kinds = {name: str(kind) for name, kind in zip(given, schema.types, strict=True)}
-    numbers = ("int", "uint", "float", "double", "halffloat", "bool", "decimal")
+    # null: all values are missing.
+    numbers = ("int", "uint", "float", "double", "halffloat", "bool", "decimal", "null")
     others = {
         name: f"values of type {kinds[name]}"
         for name in names
         if not kinds[name].startswith(numbers)
     }
     answering.refuse_texts(model, names, others)
+    return names
 
 
 def _check_width(model: Any, kind: Any) -> None:
@@ -206,7 +223,19 @@ def _refuse_taken(batch: Any, new: list[str]) -> None:
         raise InvalidArgumentError(msg)
 
 
-def _rows_of(model: Any, batch: Any) -> Any:
+def _named(columns: list[str] | None, given: list[str]) -> list[str] | None:
+    """Return the columns to take from a batch, or raise if it lacks one of them."""
+    missing = [name for name in columns or () if name not in given]
+    if missing:
+        msg = (
+            f"A batch lacks the columns {missing}, which other blocks of the dataset "
+            f"have; it has {given}. Give all blocks the same columns."
+        )
+        raise InvalidArgumentError(msg)
+    return columns
+
+
+def _rows_of(model: Any, batch: Any, columns: list[str] | None) -> Any:
     """Return the rows of a batch as a model takes them."""
     if not isinstance(batch, dict) and not hasattr(batch, "iloc"):
         msg = (
@@ -217,7 +246,7 @@ def _rows_of(model: Any, batch: Any) -> Any:
     given = [str(name) for name in batch]
     if isinstance(batch, dict) and given == [ARRAY_COLUMN]:
         return batch[ARRAY_COLUMN]
-    names = answering.columns_to_read(model, given)
+    names = _named(columns, given) or answering.columns_to_read(model, given)
     if not isinstance(batch, dict):
         return tables.rows_of_frame(model, batch[names])
     if not tables.needs_names(model):

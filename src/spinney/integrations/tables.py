@@ -6,13 +6,14 @@ frame; one without is given the numbers alone, in the order of the columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import InvalidArgumentError
+from spinney.forest.frame_kinds import PandasFrame
+from spinney.forest.rows import numbers_from_objects
 from spinney.integrations import answering
 from spinney.integrations.portable import PortableModel, forest_of
 
@@ -35,7 +36,8 @@ def chosen_outputs(model: Any, outputs: Sequence[str] | None) -> tuple[str, ...]
     """
     if outputs is None:
         return tuple(name for name in OUTPUTS if _has(model, name))
-    names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+    is_one = isinstance(outputs, str) or not isinstance(outputs, Iterable)
+    names: tuple[Any, ...] = (outputs,) if is_one else tuple(outputs)
     wrong = [name for name in names if name not in OUTPUTS]
     if wrong or not names or len(set(names)) < len(names):
         msg = f"outputs must be some of {', '.join(OUTPUTS)}, got {outputs!r}."
@@ -43,6 +45,14 @@ def chosen_outputs(model: Any, outputs: Sequence[str] | None) -> tuple[str, ...]
     for name in names:
         answering.check_can(model, METHODS[name])
     return names
+
+
+def check_prefix(prefix: Any) -> str:
+    """Return the prefix of the names of new columns, or raise if it is no string."""
+    if not isinstance(prefix, str):
+        msg = f"prefix must be a string, got {prefix!r}."
+        raise InvalidArgumentError(msg)
+    return prefix
 
 
 def _has(model: Any, output: str) -> bool:
@@ -74,9 +84,8 @@ def rows_of_frame(model: Any, frame: Any) -> Any:
     """
     if needs_names(model):
         return frame
-    if any(kind.kind not in "fiub" for kind in frame.dtypes):
-        return frame.to_numpy(dtype=np.float64, na_value=np.nan)
-    return frame.to_numpy()
+    rows = PandasFrame(frame).array()
+    return numbers_from_objects(rows) if rows.dtype.kind == "O" else rows
 
 
 def answers(
