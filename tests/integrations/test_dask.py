@@ -128,6 +128,11 @@ def test_equal_jobs_have_equal_names(engine, fast, rows):
         (lambda: da.ones(100, chunks=50), "two dimensions"),
         (lambda: da.ones((100, 6), chunks=50).astype(str), "real numbers"),
         (lambda: np.ones((100, 6)), "dask array or a dask data frame"),
+        (lambda: dask.delayed(np.ones((100, 6))), "dask array or a dask data frame"),
+        (
+            lambda: dd.from_pandas(pd.Series([1.0], name="a"), npartitions=1),
+            "dask array or a dask data frame",
+        ),
         (
             lambda: dd.from_pandas(pd.DataFrame({"a": [1.0]}), npartitions=1),
             "1 columns",
@@ -227,6 +232,15 @@ def test_accelerate_and_certify_take_arrays_and_frames(named, trained, rows, fra
     model = spinney.accelerate(named.forest_, table, **settings)
     assert list(model.feature_names_in_) == ["age", "dose", "days"]
     assert spinney.certify(named, table) == spinney.certify(named, frame)
+
+
+def test_pandas_own_types_are_answered_without_names(engine, fast, rows):
+    frame = pd.DataFrame(rows.astype(float), columns=list("abcdef"))
+    frame["c"] = frame["c"].astype("Float64")
+    frame["c"] = frame["c"].mask(frame["c"] > 0.5)
+    labels = engine.predict(fast, dd.from_pandas(frame, npartitions=2)).compute()
+    expected = fast.predict(frame.to_numpy(dtype=float, na_value=np.nan))
+    assert (labels.to_numpy() == expected).all()
 
 
 def test_accelerate_takes_the_columns_of_the_model(engine, named, frame, monkeypatch):

@@ -139,6 +139,14 @@ def test_missing_values_integers_and_decimals(engine, spark, named):
     assert labels == expected.tolist()
 
 
+def test_a_column_of_which_all_values_are_missing(engine, named, table, frame):
+    from pyspark.sql import functions as F
+
+    scored = engine.predict(named, table.withColumn("dose", F.lit(None)))
+    own = named.predict(frame.assign(dose=np.nan)[["age", "dose", "days"]])
+    assert (in_order(scored)["label"] == own).all()
+
+
 def test_partitions_without_rows(engine, named, table):
     nothing = table.where("age > 1000")
     assert engine.predict(named, nothing).collect() == []
@@ -219,6 +227,11 @@ def test_bad_columns_are_refused_when_the_job_is_built(engine, spark, named, tab
         spinney.certify(named, texts)
     with pytest.raises(error, match="Column 'dose'"):
         spinney.accelerate(named.forest_, texts)
+    intervals = table.withColumn("dose", F.expr("interval 1 day"))
+    with pytest.raises(error, match="Column 'dose' holds values of Spark's type inte"):
+        engine.predict(named, intervals)
+    with pytest.raises(error, match="prefix must be a string"):
+        engine.predict(named, table, prefix=1)
     with pytest.raises(error, match="pass a prefix"):
         engine.predict(named, table.withColumn("label", F.lit(1)))
     scored = engine.predict(

@@ -405,9 +405,11 @@ def import_dask() -> Any:
 def is_frame(X: Any) -> bool:
     """Whether dask rows are a data frame, not an array; raise if they are neither."""
     if type(X).__module__.partition(".")[0] in ("dask", "dask_expr"):
-        if hasattr(X, "map_partitions") and hasattr(X, "columns"):
+        kind = type(X)  # a Delayed has every attribute, its class has not
+        is_table = hasattr(kind, "map_partitions") and hasattr(kind, "columns")
+        if is_table and X.ndim == 2:  # not a series
             return True
-        if hasattr(X, "map_blocks") and hasattr(X, "chunks"):
+        if hasattr(kind, "map_blocks") and hasattr(kind, "chunks"):
             return False
     msg = (
         "X must be a dask array or a dask data frame, got "

@@ -25,7 +25,8 @@ from spinney.integrations.sampling import check_sample_size, seed_from
 
 # Spark's types that a model takes as numbers, and those that need a cast.
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
-CAST = ("boolean", "decimal")
+# (void: all values are missing).
+CAST = ("boolean", "decimal", "void")
 
 
 def predict(
@@ -66,6 +67,7 @@ def predict(
     portable = tables.portable_for(model)
     names = tables.chosen_outputs(portable.model, outputs)
     _check_frame(df)
+    tables.check_prefix(prefix)
     there = sorted({prefix + name for name in names} & set(df.columns))
     if there:
         msg = (
@@ -343,7 +345,7 @@ def _feature_columns(model: Any, df: Any) -> list[Any]:
     others = {
         name: f"values of Spark's type {kinds[name]}"
         for name in names
-        if not kinds[name].startswith((*NUMBERS, *CAST))
+        if kinds[name] not in NUMBERS and not kinds[name].startswith(CAST)
     }
     answering.refuse_texts(model, names, others)
     return [
