@@ -234,6 +234,14 @@ def test_accelerate_and_certify_take_arrays_and_frames(named, trained, rows, fra
     assert spinney.certify(named, table) == spinney.certify(named, frame)
 
 
+def test_certificates_of_classes_are_those_of_rows_in_memory(named, rows, frame):
+    table = dd.from_pandas(frame, npartitions=3)
+    certificate = spinney.certify(named, table, per_class=True)
+    in_memory = frame[["age", "dose", "days"]]
+    assert certificate == spinney.certify(named, in_memory, per_class=True)
+    assert list(certificate.by_class) == [0, 1]
+
+
 def test_pandas_own_types_are_answered_without_names(engine, fast, rows):
     frame = pd.DataFrame(rows.astype(float), columns=list("abcdef"))
     frame["c"] = frame["c"].astype("Float64")

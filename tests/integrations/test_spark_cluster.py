@@ -198,6 +198,9 @@ def test_calibration_on_the_workers(engine, named, table, frame):
     assert list(fast.feature_names_in_) == ["age", "dose", "days"]
     expected = spinney.certify(named, frame[["age", "dose", "days"]])
     assert spinney.certify(named, table) == expected
+    by_class = spinney.certify(named, table, per_class=True).by_class
+    in_memory = spinney.certify(named, frame[["age", "dose", "days"]], per_class=True)
+    assert by_class == in_memory.by_class
 
 
 def test_a_sample_takes_one_pass_without_a_shuffle(engine, table, monkeypatch):

@@ -155,16 +155,13 @@ def certify(
             raise InvalidArgumentError(msg)
     engine = engine_of(X)
     if engine is not None:
-        if per_class:
-            msg = (
-                "per_class=True needs rows in memory, but X is "
-                f"{type(X).__name__}. Pass a sample of the rows."
-            )
-            raise InvalidArgumentError(msg)
         counts = engine.count_disagreements(classifier, X)
-        return _certificate(
+        certificate = _certificate(
             int(counts[:, 1].sum()), int(counts[:, 0].sum()), confidence
         )
+        if not per_class:
+            return certificate
+        return _with_classes(certificate, classifier.classes_, counts)
     # Here and not above: importing spinney imports this module, and not scikit-learn.
     from sklearn.utils.validation import _num_samples
 
@@ -179,13 +176,20 @@ def certify(
     if not per_class:
         return certificate
     labels = getattr(classifier, "classes_", np.unique(full))
+    counts = [
+        (np.count_nonzero(full == label), np.count_nonzero(differs[full == label]))
+        for label in labels
+    ]
+    return _with_classes(certificate, labels, counts)
+
+
+def _with_classes(certificate: Certificate, labels: Any, counts: Any) -> Certificate:
+    """Add a certificate for each class, from its numbers of rows and disagreements."""
     by_class = {
         label.item() if isinstance(label, np.generic) else label: _certificate(
-            int(np.count_nonzero(differs[full == label])),
-            int(np.count_nonzero(full == label)),
-            confidence,
+            int(n_disagreements), int(n_rows), certificate.confidence
         )
-        for label in labels
+        for label, (n_rows, n_disagreements) in zip(labels, counts, strict=True)
     }
     return replace(certificate, by_class=by_class)
 
