@@ -355,9 +355,9 @@ def test_free_checks_are_allowed():
     ("change", "message"),
     [
         ({"positive": []}, "at least one path"),
-        ({"sums": [[1.0, 2.0, 3.0]]}, r"check 0 must have shape \(2,\)"),
-        ({"sums": []}, "check 0 must have shape"),
-        ({"sums": [[1.0, np.nan]]}, "check 0 must be finite"),
+        ({"sums": [[1.0, 2.0, 3.0]]}, r"exit point 0 must have shape \(2,\)"),
+        ({"sums": []}, "exit point 0 must have shape"),
+        ({"sums": [[1.0, np.nan]]}, "exit point 0 must be finite"),
         ({"costs": [2, 1]}, "costs must be"),
         ({"costs": [-1, 1]}, "costs must be"),
         ({"costs": []}, "costs must be"),
