@@ -202,6 +202,13 @@ def several_target_borders_of_catboost():
     yield model.fit(frame, X[:, 1] + (frame["b"] == "x"))
 
 
+def statistics_of_several_targets_of_catboost():
+    frame = category_frame(["x", "y", "z"]).astype({"b": str})
+    settings = {"loss_function": "MultiRMSE", "cat_features": ["b"]}
+    model = small_catboost("CatBoostRegressor", one_hot_max_size=1, **settings)
+    yield model.fit(frame, np.column_stack([X[:, 1] + (frame["b"] == "x"), Y]))
+
+
 def catboost_without_tables():
     frame = category_frame(["x", "y", "z"]).astype({"b": str})
     yield small_catboost(
@@ -252,6 +259,9 @@ MAKERS = {
     "CatBoost with a scale (`set_scale_and_bias`)": scaled_catboost,
     "CatBoost with several `TargetBorderCount` for one kind of statistic": (
         several_target_borders_of_catboost
+    ),
+    "CatBoost's `MultiRMSE` with target statistics": (
+        statistics_of_several_targets_of_catboost
     ),
     "CatBoost without the final tables of its statistics": catboost_without_tables,
 }

@@ -24,7 +24,8 @@ What CatBoost does, as far as exactness depends on it:
 - A split on a statistic names its place in the list of all borders: those of numbers,
   then one-hot values, then those of statistics.
 - Statistics of one kind and combination with several binarisations of the target have
-  a table each, of which the document holds only one: such models are refused.
+  a table each, of which the document holds only one: such models are refused, and so
+  are statistics of several targets (MultiRMSE).
 """
 
 from __future__ import annotations
@@ -302,7 +303,20 @@ def _refuse_ambiguous(document: dict[str, Any]) -> None:
     if not given:
         refuse("model_info has no training parameters")
     found: dict[tuple[str, str], Any] = {}
+    features = part(document, "features_info", dict, "the document")
+    ctrs = _list(features, "ctrs", "features_info")
+    kinds = {part(ctr, "ctr_type", str, "a statistic") for ctr in ctrs}
     for params in given:
+        described = part(params, "loss_function", dict, "the training parameters")
+        loss = part(described, "type", str, "the loss")
+        if loss.startswith("MultiRMSE") and not kinds <= set(TOTALS):
+            msg = (
+                f"CatBoost model with loss {loss} has statistics of several targets, "
+                "and its JSON export holds the tables of only one of them.\nHint: "
+                "train one model per target, or with simple_ctr=['Counter'] and "
+                "combinations_ctr=['Counter']."
+            )
+            raise UnsupportedModelError(msg)
         options = part(params, "cat_feature_params", dict, "the training parameters")
         groups = [
             ("one feature", options.get("simple_ctrs")),
