@@ -10,6 +10,7 @@ import sklearn
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
 from sklearn.ensemble import (
+    AdaBoostClassifier,
     ExtraTreesClassifier,
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
@@ -349,3 +350,15 @@ def test_a_threshold_is_for_two_classes():
     model = RandomForestClassifier(3, random_state=0).fit(X, y)
     with pytest.raises(UnsupportedModelError, match="two classes"):
         spinney.read_model(model, decision_threshold=0.3)
+
+
+def test_scores_of_boosting_behind_a_moved_threshold_are_those_of_the_model_or_absent():
+    for inside in (AdaBoostClassifier(n_estimators=3), GradientBoostingClassifier()):
+        model = FixedThresholdClassifier(inside, threshold=0.4)
+        fast = spinney.accelerate(model.fit(X[TRAINING], CODES[TRAINING]))
+        np.testing.assert_array_equal(fast.predict(X), model.predict(X))
+        is_ada = isinstance(inside, AdaBoostClassifier)
+        assert hasattr(fast, "decision_function") is not is_ada
+        if not is_ada:
+            own = model.decision_function(X)
+            np.testing.assert_array_equal(fast.decision_function(X), own)

@@ -193,8 +193,12 @@ class AllTreesClassifier(DropIn, CountingClassifier):
             raise UnsupportedModelError(msg)
         self.classes_ = whole.classes_
         ensemble = parted(self.estimator_).ensemble
-        self._has_scores = not isinstance(ensemble, Forest) and hasattr(
-            ensemble, "decision_function"
+        # Behind a moved threshold, AdaBoost's scores are divided by a sum of weights.
+        inside = parted(getattr(ensemble, "estimator_", ensemble)).ensemble
+        self._has_scores = (
+            not isinstance(ensemble, Forest)
+            and hasattr(ensemble, "decision_function")
+            and type(inside).__name__ != "AdaBoostClassifier"
         )
         self._set_order()
 
