@@ -133,6 +133,9 @@ def test_bad_columns_are_refused_when_the_job_is_built(named, fast):
         predict(fast, ray.data.from_numpy(np.ones((3, 5))))
     with pytest.raises(error, match="from_pandas"):
         predict(fast, np.ones((3, 6)))
+    for use in (named.predict, lambda X: spinney.certify(named, X)):
+        with pytest.raises(error, match=r"integrations\.ray"):
+            use(ray.data.from_pandas(frame))
     with pytest.raises(error, match="prefix must be a string"):
         predict(named, ray.data.from_pandas(frame), prefix=1)
 

@@ -138,6 +138,19 @@ def test_columns_that_would_be_overwritten_are_refused(fast, rows):
         Predictor(fast)({f"f{k}": rows[:, k] for k in range(5)} | {"label": rows[:, 0]})
 
 
+def test_a_dataset_of_ray_is_told_from_rows_in_memory(trained, fast):
+    dataset = type("Dataset", (), {"columns": None, "__module__": "ray.data.dataset"})()
+    error = spinney.InvalidArgumentError
+    for use in (
+        fast.predict,
+        spinney.read_model(trained).predict,
+        lambda X: spinney.accelerate(trained, X),
+        lambda X: spinney.certify(fast, X),
+    ):
+        with pytest.raises(error, match=r"integrations\.ray .*to_pandas"):
+            use(dataset)
+
+
 def test_batches_of_another_kind_are_refused(fast, rows):
     with pytest.raises(spinney.InvalidArgumentError, match="batch_format"):
         Predictor(fast)(rows)

@@ -28,7 +28,7 @@ _KNOWN: dict[str, tuple[str, type[Frame]]] = {
 # What data frames of other libraries have, and arrays have not.
 _MARKS = ("columns", "column_names", "__arrow_c_stream__", "__arrow_c_array__")
 # Rows of these are predicted on their workers.
-_ENGINES = {"dask": "dask", "dask_expr": "dask", "pyspark": "spark"}
+_ENGINES = {"dask": "dask", "dask_expr": "dask", "pyspark": "spark", "ray": "ray"}
 
 
 def frame_of(X: Any) -> Frame | None:
@@ -126,8 +126,11 @@ def as_known_frame(X: Any) -> Any:
         msg = (
             f"X is a data frame of {library}, whose rows are not in memory. "
             f"spinney.integrations.{_ENGINES[library]} evaluates them on the workers; "
-            "spinney.accelerate and spinney.certify take it as it is."
+            "spinney.accelerate and spinney.certify take "
         )
+        # Ray has no sampling and counting of ours.
+        sample = "a sample, X.random_sample(0.01).to_pandas() for example."
+        msg += sample if library == "ray" else "it as it is."
         raise InvalidArgumentError(msg)
     import narwhals as nw
 
