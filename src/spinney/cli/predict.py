@@ -62,13 +62,13 @@ class Tally:
     """
 
     classes: NDArray[Any] | None = None
-    begin: float = field(default_factory=time.perf_counter)
-    n_rows: int = 0
-    n_evaluated: int = 0
-    n_labelled: int = 0
-    n_wrong: int = 0
-    n_unknown: int = 0
-    cost: float = 0.0
+    begin: float = field(init=False, default_factory=time.perf_counter)
+    n_rows: int = field(init=False, default=0)
+    n_evaluated: int = field(init=False, default=0)
+    n_labelled: int = field(init=False, default=0)
+    n_wrong: int = field(init=False, default=0)
+    n_unknown: int = field(init=False, default=0)
+    cost: float = field(init=False, default=0.0)
 
     def add(self, columns: Columns, labels: NDArray[Any] | None) -> None:
         """Count one more part."""

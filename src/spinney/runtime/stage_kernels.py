@@ -64,6 +64,9 @@ def join_stages(
     of_class : ndarray of shape (n_stages,), dtype=int64, optional
         The class that all trees of a stage add to. It is evaluated only for rows for
         which this class was not dropped. -1, the default, for all.
+    keeps_schedule : bool, default=False
+        Whether kernels get a schedule even if no stage bitslices any tree. Where other
+        rules for the same forest need it, no other kernels are compiled then.
 
     Returns
     -------
