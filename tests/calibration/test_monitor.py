@@ -316,9 +316,7 @@ def test_counts_of_classes_that_are_none_are_refused(change, words):
 def test_what_cannot_be_watched_is_named():
     with pytest.raises(InvalidArgumentError, match="got object without predict"):
         spinney.Monitor(object())
-    with pytest.raises(
-        InvalidArgumentError, match="Fixed has no max_disagreement"
-    ):
+    with pytest.raises(InvalidArgumentError, match="Fixed has no max_disagreement"):
         spinney.Monitor(Fixed(None))
     monitor = spinney.Monitor(Fixed())
     with pytest.raises(InvalidArgumentError, match=r"bound of 0\.5"):
