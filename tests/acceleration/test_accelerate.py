@@ -29,6 +29,7 @@ from spinney import FormatError, SpinneyWarning, UnsupportedModelError
 from spinney.acceleration import selection, timing
 from spinney.base.comparison import Candidate, Comparison
 from spinney.calibration.class_changes import ClassChange
+from spinney.runtime import compile_notice
 from spinney.sequential import problems
 
 X, Y = make_classification(
@@ -66,6 +67,26 @@ def forest():
 def boosted():
     model = GradientBoostingClassifier(n_estimators=60, random_state=0)
     return model.fit(X[TRAINING], Y[TRAINING])
+
+
+@pytest.mark.parametrize("verbose", [None, False])
+def test_silence_covers_what_is_said_of_compiling(boosted, monkeypatch, verbose):
+    notice = compile_notice._Notice()
+    monkeypatch.setattr(compile_notice, "_notice", notice)
+    said = []
+    usual = selection.microseconds_per_row
+
+    def times(classifiers, rows):
+        said.append(notice.has_told_slow)
+        return usual(classifiers, rows)
+
+    monkeypatch.setattr(selection, "microseconds_per_row", times)
+    spinney.accelerate(
+        boosted, X[GIVEN], max_disagreement=0.02, random_state=0, verbose=verbose
+    )
+    assert said
+    assert all(one is (verbose is False) for one in said)
+    assert not notice.has_told_slow
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -50,6 +51,7 @@ from spinney.forest import Forest
 from spinney.forest.frame_kinds import is_missing
 from spinney.forest.frames import as_known_frame
 from spinney.readers import read_model
+from spinney.runtime.compile_notice import not_mentioned
 from spinney.sequential.classifier import SequentialVotingClassifier
 
 METHODS = ("auto", "sequential", "cascade")
@@ -143,7 +145,8 @@ def accelerate(
     verbose : bool, callable or None, default=None
         Whether to draw a progress bar on standard error; a callable is given the
         share of the work that is done. None draws one in interactive use, if standard
-        error is a terminal and it takes more than two seconds; False never does.
+        error is a terminal and it takes more than two seconds. False never does, and
+        says nothing of compiling either.
 
     Returns
     -------
@@ -254,53 +257,56 @@ def accelerate(
             raise InvalidArgumentError(msg)
         return all_trees(_trained(model, decision_threshold, whole_model), n_jobs)
     show = progress_for(verbose, "accelerating")
-    trained = _trained(model, decision_threshold)
-    X = _in_memory(trained, X, least_bound(max_disagreement), confidence, rng)
-    whole = AllTreesClassifier(trained, n_jobs=n_jobs).fit_forest(X)
-    if whole.forest_.model_predicts != "answer":
-        # A bound on disagreement is one on labels, whatever the model's own `predict`
-        # returns, and all classifiers here predict labels.
-        whole.forest_ = whole.forest_.replace(model_predicts="answer")
-    unsaid = isinstance(max_disagreement, _Default) and not per_class
-    limits = limits_for(
-        None if unsaid and max_accuracy_loss is not None else max_disagreement,
-        per_class,
-        whole.classes_,
-        confidence,
-        max_accuracy_loss,
-    )
-    approaches = _approaches(whole.forest_, method)
-    shares = SHARES_WITH_COMPARISON if len(approaches) > 1 else SHARES_OF_ONE_CANDIDATE
-    parts, level = _shared_out(whole, X, y, limits, shares, rng)
-    selection = Selection(whole, parts, limits)
-    # Read once; the steps of a pipeline before the last one are in the model only.
-    given = trained if whole.has_preprocessing else whole.forest_
-    aims = limits.as_parameters() if level > 0.0 else {"max_disagreement": 0.0}
-    settings = {**aims, "random_state": seed, "n_jobs": n_jobs}
-    for number, approach in enumerate(approaches):
-        show(0.05 + 0.7 * number / len(approaches))
-        selection.add(approach, given, settings)
-    if level > 0.0 and approaches and not selection.can_be_bold:
-        msg = (
-            "The model predicts the same class for all rows that candidates could be "
-            "fitted to, so rows exit only where the remaining trees cannot change the "
-            "prediction. Pass more rows, including some of every class."
+    with not_mentioned() if verbose is False else nullcontext():
+        trained = _trained(model, decision_threshold)
+        X = _in_memory(trained, X, least_bound(max_disagreement), confidence, rng)
+        whole = AllTreesClassifier(trained, n_jobs=n_jobs).fit_forest(X)
+        if whole.forest_.model_predicts != "answer":
+            # A bound on disagreement is one on labels, whatever the model's own
+            # `predict` returns, and all classifiers here predict labels.
+            whole.forest_ = whole.forest_.replace(model_predicts="answer")
+        unsaid = isinstance(max_disagreement, _Default) and not per_class
+        limits = limits_for(
+            None if unsaid and max_accuracy_loss is not None else max_disagreement,
+            per_class,
+            whole.classes_,
+            confidence,
+            max_accuracy_loss,
         )
-        warnings.warn(msg, SpinneyWarning, stacklevel=2)
-    show(0.75)
-    selection.time()
-    must_be_faster = method == "auto"
-    chosen = selection.fastest(must_be_faster)
-    show(0.85)
-    if chosen is not None:
-        chosen = selection.promised(chosen, must_be_faster)
-    classifier = selection.result(chosen)
-    if decision_threshold is not None:
-        classifier.set_params(decision_threshold=float(decision_threshold))
-    if chosen is not None:
-        classifier.fit_probabilities(X)
-    show(1.0)
-    return classifier
+        approaches = _approaches(whole.forest_, method)
+        shares = (
+            SHARES_WITH_COMPARISON if len(approaches) > 1 else SHARES_OF_ONE_CANDIDATE
+        )
+        parts, level = _shared_out(whole, X, y, limits, shares, rng)
+        selection = Selection(whole, parts, limits)
+        # Read once; the steps of a pipeline before the last one are in the model only.
+        given = trained if whole.has_preprocessing else whole.forest_
+        aims = limits.as_parameters() if level > 0.0 else {"max_disagreement": 0.0}
+        settings = {**aims, "random_state": seed, "n_jobs": n_jobs}
+        for number, approach in enumerate(approaches):
+            show(0.05 + 0.7 * number / len(approaches))
+            selection.add(approach, given, settings)
+        if level > 0.0 and approaches and not selection.can_be_bold:
+            msg = (
+                "The model predicts the same class for all rows that candidates could "
+                "be fitted to, so rows exit only where the remaining trees cannot "
+                "change the prediction. Pass more rows, including some of every class."
+            )
+            warnings.warn(msg, SpinneyWarning, stacklevel=2)
+        show(0.75)
+        selection.time()
+        must_be_faster = method == "auto"
+        chosen = selection.fastest(must_be_faster)
+        show(0.85)
+        if chosen is not None:
+            chosen = selection.promised(chosen, must_be_faster)
+        classifier = selection.result(chosen)
+        if decision_threshold is not None:
+            classifier.set_params(decision_threshold=float(decision_threshold))
+        if chosen is not None:
+            classifier.fit_probabilities(X)
+        show(1.0)
+        return classifier
 
 
 def _trained(
