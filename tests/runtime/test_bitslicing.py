@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import reference
 import strategies
 from spinney.runtime import Engine, bitslicing, tree_costs
-from spinney.runtime.building import FINISH, KEEP, MARK, SPLIT
 from spinney.runtime.conditions import MISSING_LEFT
+from spinney.runtime.runs import FINISH, KEEP, MARK, SPLIT
 
 WITHOUT_JIT = bool(numba.config.DISABLE_JIT)
 N_ROWS = 50 if WITHOUT_JIT else 131

@@ -1,16 +1,17 @@
-"""Equal leaf values are found quickly, whatever the pattern of their bits."""
+"""Orders of nodes agree with plain loops; equal rows are found whatever their bits."""
 
 from __future__ import annotations
 
 import time
 
-import numba
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from spinney.runtime.building import distinct_rows
-
-WITHOUT_JIT = bool(numba.config.DISABLE_JIT)
+import strategies
+from spinney.runtime import building
+from spinney.runtime.building import arrange_nodes, distinct_rows, leaves_below
 
 
 def numbers(kind, size):
@@ -53,18 +54,64 @@ def test_rows_are_numbered_in_the_order_in_which_they_appear(kind, size):
     assert n_distinct == len(seen)
 
 
+def test_rows_that_share_a_key_are_told_apart(monkeypatch):
+    monkeypatch.setattr(
+        building, "_keys_of", lambda bits: np.zeros(len(bits), dtype=np.uint64)
+    )
+    test_rows_are_numbered_in_the_order_in_which_they_appear("shares", 900)
+
+
 def test_no_rows_at_all_have_no_numbers():
     number, n_distinct = distinct_rows(np.empty((0, 3), dtype=np.int64))
     assert number.shape == (0,)
     assert n_distinct == 0
 
 
-@pytest.mark.skipif(WITHOUT_JIT, reason="plain Python is slow with any bits")
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_pattern_of_bits_takes_long(kind):
-    # About 0.01 s where rows spread over the table, half a minute where they pile up.
+    # About 0.02 s where the keys differ, much longer where they collide.
     bits = numbers(kind, 200_000).view(np.int64)
-    distinct_rows(bits[:10])
     start = time.perf_counter()
     distinct_rows(bits)
     assert time.perf_counter() - start < 2
+
+
+def slots_one_by_one(forest, weight):
+    """Return slots and roots, walking depth first, to the heavier child first."""
+    slot = np.zeros(forest.n_nodes, dtype=np.int64)
+    root = [0]
+    for first in forest.tree_offsets[:-1]:
+        stack, free = [first], 2
+        while stack:
+            node = stack.pop()
+            left, right = forest.left[node], forest.right[node]
+            if left >= 0:
+                slot[left], slot[right] = free, free + 1
+                free += 2
+                is_left_next = weight[left] >= weight[right]
+                stack += [right, left] if is_left_next else [left, right]
+        root.append(root[-1] + free)
+    return slot, np.array(root)
+
+
+@given(forest=strategies.forests(), seed=st.integers(0, 99), ties=st.booleans())
+def test_likelier_children_follow_their_parents(forest, seed, ties):
+    rng = np.random.default_rng(seed)
+    weight = rng.random(forest.n_nodes)
+    if ties:
+        weight = np.round(weight)
+    slot, root = arrange_nodes(forest.tree_offsets, forest.left, forest.right, weight)
+    expected_slot, expected_root = slots_one_by_one(forest, weight)
+    assert np.array_equal(slot, expected_slot)
+    assert np.array_equal(root, expected_root)
+
+
+@given(forest=strategies.forests())
+def test_leaves_are_counted_below_each_node(forest):
+    def count(node):
+        if forest.left[node] < 0:
+            return 1
+        return count(forest.left[node]) + count(forest.right[node])
+
+    found = leaves_below(forest.tree_offsets, forest.left, forest.right)
+    assert found.tolist() == [count(node) for node in range(forest.n_nodes)]

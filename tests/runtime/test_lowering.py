@@ -230,9 +230,8 @@ import numpy as np
 from spinney.runtime import lowering
 del lowering.LinkedLibrary.get_pointer_to_function
 del lowering.LinkedLibrary._finalize_final_module
-from spinney.runtime.building import leaves_below
-left, right = np.array([[1, -1, -1], [2, -1, -1]], dtype=np.int32)
-assert leaves_below(np.array([0, 3]), left, right).tolist() == [2, 1, 1]
+from spinney.ordering.exit_kernels import count_below
+assert count_below(np.array([1.0, 2.0, 3.0]), 2.5) == 2
 print("answered")
 """
     done = run(code, tmp_path)

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from spinney.runtime.bitslicing import LOOK_AHEAD
 from spinney.runtime.branch_free import number_if
-from spinney.runtime.building import FINISH, KEEP, MARK
 from spinney.runtime.conditions import CATEGORICAL, MISSING_LEFT, NAN_BIT, NO_BIT
 from spinney.runtime.kernel_cache import kernel
+from spinney.runtime.runs import FINISH, KEEP, MARK
 from spinney.runtime.simd import (
     STRIDE,
     codes_of_6_planes,

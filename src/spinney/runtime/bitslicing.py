@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.building import list_splits, schedule_splits
 from spinney.runtime.conditions import (
     MISSING_LEFT,
     distinct_conditions,
@@ -39,6 +38,8 @@ from spinney.runtime.conditions import (
     members_as_bits,
     small_trees,
 )
+from spinney.runtime.runs import schedule_splits
+from spinney.runtime.splits import Splits, bit_lengths, list_splits
 from spinney.runtime.tree_costs import bitslicing_pays, chain_pays
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Bitsliced(NamedTuple):
     condition_kind: NDArray[np.uint8]
     split_offsets: NDArray[np.int64]  # per tree, into the next four
     split_condition: NDArray[np.int64]
-    split_slot: NDArray[np.int64]  # these three: see `building.list_splits`
+    split_slot: NDArray[np.int64]  # these three: see `splits`
     split_plane: NDArray[np.int64]
     split_flips: NDArray[np.int64]
     n_slots: int  # sets of rows that are kept at a time
@@ -91,7 +92,7 @@ class Schedule(NamedTuple):
     condition_members: NDArray[np.uint64]  # small sets as bits; see `members_as_bits`
     condition_slot: NDArray[np.int64]
     run_offsets: NDArray[np.int64]  # per tree, and one more, into the next two
-    run_kind: NDArray[np.int64]  # these three: see `building.schedule_splits`
+    run_kind: NDArray[np.int64]  # these three: see `runs`
     run_end: NDArray[np.int64]
     operations: NDArray[np.uint32]
     n_slots: int  # sets of rows that are kept at a time
@@ -148,23 +149,26 @@ def bitslice_small_trees(
     condition_of = np.full(forest.n_nodes, -1, dtype=np.int64)
     condition_of[nodes] = _inverse(order)[number]
     conditions = column[first], threshold[first], category_set[first], kind[first]
-    splits, codes, value_index, value_node = _split_trees(forest, small)
-    split_offsets, split_node, split_slot, split_plane, split_flips = splits
+    splits, n_planes = _split_trees(forest, small)
+    codes, value_index, value_node = _number_leaves(
+        forest, small, n_planes, splits.code
+    )
+    split_condition = condition_of[splits.node]
     bitsliced = Bitsliced(
         small,
         int(len(first) - np.count_nonzero(is_single)),
         *conditions,
-        split_offsets,
-        condition_of[split_node],
-        split_slot,
-        split_plane,
-        split_flips,
-        int(split_slot.max(initial=0)) + 2,
+        splits.offsets,
+        split_condition,
+        splits.slot,
+        splits.plane,
+        splits.flips,
+        int(splits.slot.max(initial=0)) + 2,
         *codes,
     )
     return (
         bitsliced,
-        _make_schedule(forest, bitsliced, split_node),
+        _make_schedule(forest, bitsliced, splits),
         value_index,
         value_node,
     )
@@ -179,80 +183,70 @@ def _inverse(order: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _split_trees(
     forest: Forest, small: NDArray[np.bool_]
-) -> tuple[
-    tuple[NDArray[np.int64], ...],
-    tuple[NDArray[Any], ...],
-    NDArray[np.int64],
-    NDArray[np.int64],
-]:
-    """Return the splits of small trees, what their codes mean, and their values."""
-    n_leaves = leaf_counts(forest)
-    n_splits = int(np.where(small, n_leaves - 1, 0).sum())
-    node, slot, plane, flips = np.empty((4, n_splits), dtype=np.int64)
-    offsets = np.zeros(forest.n_trees + 1, dtype=np.int64)
-    n_planes, first_code = np.zeros((2, forest.n_trees), dtype=np.int64)
-    first_value = np.zeros(forest.n_trees + 1, dtype=np.int64)
-    is_listed = np.zeros(forest.n_trees, dtype=bool)
-    value_index = np.full(forest.n_nodes, -1, dtype=np.int64)
-    value_nodes = [np.empty(0, dtype=np.int64)]
-    leaves_of_codes = [np.empty(0, dtype=np.uint16)]
-    n_codes, n_leaf_values = 0, 0
+) -> tuple[Splits, NDArray[np.int64]]:
+    """Return the splits of small trees, and of how many bits their codes are."""
+    trees = np.flatnonzero(small)
+    depths = forest.depths[trees].astype(np.int64)
+    # One bit more than needed leaves codes free, so that most splits change a single
+    # bit; as many bits as levels always do.
+    needed = bit_lengths(leaf_counts(forest)[trees] - 1)
+    planes = np.minimum(needed + 1, np.maximum(needed, depths))
+    splits = list_splits(
+        forest.tree_offsets[trees], forest.left, forest.right, planes, planes >= depths
+    )
+    n_splits, n_planes = np.zeros((2, forest.n_trees), dtype=np.int64)
+    n_splits[trees], n_planes[trees] = np.diff(splits.offsets), planes
+    return splits._replace(offsets=_begins(n_splits)), n_planes
+
+
+def _number_leaves(
+    forest: Forest,
+    small: NDArray[np.bool_],
+    n_planes: NDArray[np.int64],
+    code: NDArray[np.int64],
+) -> tuple[tuple[NDArray[Any], ...], NDArray[np.int64], NDArray[np.int64]]:
+    """Return what the codes of small trees mean, and their leaf value indices.
+
+    `code` has the code of every leaf.
+    """
+    n_codes = np.where(small, 1 << n_planes, 0)
+    first_code = _begins(n_codes)
     value_bytes = forest.value.shape[1] * np.dtype(forest.sum_dtype).itemsize
-    for tree in range(forest.n_trees):
-        start = offsets[tree]
-        offsets[tree + 1] = start
-        first_value[tree + 1] = n_leaf_values
-        if not small[tree]:
-            continue
-        # One bit more than needed leaves codes free, so that most splits change a
-        # single bit; as many bits as levels always do.
-        depth = int(forest.depths[tree])
-        planes = (int(n_leaves[tree]) - 1).bit_length()
-        planes = min(planes + 1, max(planes, depth))
-        leaf_node = np.empty(1 << planes, dtype=np.int64)
-        offsets[tree + 1] += list_splits(
-            forest.tree_offsets[tree],
-            forest.left,
-            forest.right,
-            planes,
-            planes >= depth,
-            node[start:],
-            slot[start:],
-            plane[start:],
-            flips[start:],
-            leaf_node,
-        )
-        n_planes[tree] = planes
-        first_code[tree] = n_codes
-        is_listed[tree] = len(leaf_node) * value_bytes > MAX_SPARSE_BYTES
-        used = np.flatnonzero(leaf_node >= 0)
-        leaf_of_code = np.zeros(len(leaf_node), dtype=np.int64)
-        leaf_of_code[used] = np.arange(len(used)) if is_listed[tree] else used
-        value_index[leaf_node[used]] = n_leaf_values + leaf_of_code[used]
-        # A code that no row can have still needs an entry; any leaf will do.
-        value_nodes.append(
-            leaf_node[used]
-            if is_listed[tree]
-            else np.where(leaf_node >= 0, leaf_node, leaf_node[0])
-        )
-        leaves_of_codes.append(leaf_of_code.astype(np.uint16))
-        n_codes += len(leaf_node)
-        n_leaf_values += len(value_nodes[-1])
-        first_value[tree + 1] = n_leaf_values
-    splits = offsets, node, slot, plane, flips
+    is_listed = n_codes * value_bytes > MAX_SPARSE_BYTES
+
+    is_leaf = np.repeat(small, np.diff(forest.tree_offsets)) & (forest.left < 0)
+    leaves = np.flatnonzero(is_leaf)
+    tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))[leaves]
+    code_of_leaf = first_code[tree] + code[leaves]
+    leaf_of_code = np.full(first_code[-1], -1, dtype=np.int64)
+    leaf_of_code[code_of_leaf] = leaves
+    is_used = leaf_of_code >= 0
+    # A code that no row can have still needs an entry if values are found by the code;
+    # that of the first leaf will do.
+    first_leaf = np.repeat(leaf_of_code[first_code[:-1][small]], n_codes[small])
+    value_node = np.where(is_used, leaf_of_code, first_leaf)
+    has_value = is_used | ~np.repeat(is_listed, n_codes)
+    value_of_code = _begins(has_value)
+    first_value = value_of_code[first_code]
+    value_index = np.full(forest.n_nodes, -1, dtype=np.int64)
+    value_index[leaves] = value_of_code[code_of_leaf]
+    number = value_of_code[:-1] - np.repeat(first_value[:-1], n_codes)
     codes = (
         n_planes,
-        first_code,
+        first_code[:-1],
         first_value,
         is_listed,
-        np.concatenate(leaves_of_codes),
+        np.where(is_used, number, 0).astype(np.uint16),
     )
-    return splits, codes, value_index, np.concatenate(value_nodes)
+    return codes, value_index, value_node[has_value]
 
 
-def _make_schedule(
-    forest: Forest, bitsliced: Bitsliced, split_node: NDArray[np.int64]
-) -> Schedule:
+def _begins(sizes: NDArray[Any]) -> NDArray[np.int64]:
+    """Return where parts of these sizes begin, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
+def _make_schedule(forest: Forest, bitsliced: Bitsliced, splits: Splits) -> Schedule:
     """Put conditions into chains and splits into runs."""
     column, threshold = bitsliced.condition_column, bitsliced.condition_threshold
     kind = bitsliced.condition_kind
@@ -262,13 +256,13 @@ def _make_schedule(
     is_chained = is_plain.copy()
     is_chained[is_plain] = is_long[column[is_plain]]
     order = np.lexsort([threshold, column, ~is_chained])
-    run_offsets, run_kind, run_end, operations, n_slots = _list_runs(
-        forest, bitsliced, split_node
+    runs = schedule_splits(
+        splits, bitsliced.split_condition, forest.left, forest.right, len(order)
     )
-    slot = _number_slots(operations, len(order))
+    slot = _number_slots(runs.operations, len(order))
     return Schedule(
         np.flatnonzero(is_long),
-        np.concatenate([[0], np.cumsum(counts[is_long])]).astype(np.int64),
+        _begins(counts[is_long]),
         column[order],
         threshold[order],
         bitsliced.condition_set[order],
@@ -280,65 +274,18 @@ def _make_schedule(
             kind[order],
         ),
         slot[order],
-        run_offsets,
-        run_kind,
-        run_end,
+        runs.offsets,
+        runs.kind,
+        runs.end,
         # Some more to look ahead at, which are never carried out.
-        np.concatenate([operations, np.zeros((LOOK_AHEAD, 6), dtype=np.uint32)]),
-        n_slots,
+        np.concatenate([runs.operations, np.zeros((LOOK_AHEAD, 6), dtype=np.uint32)]),
+        runs.n_slots,
         bitsliced.is_bitsliced,
         bitsliced.n_planes,
         bitsliced.first_code,
         bitsliced.first_value,
         bitsliced.is_listed,
         bitsliced.leaf_of_code,
-    )
-
-
-def _list_runs(
-    forest: Forest, bitsliced: Bitsliced, split_node: NDArray[np.int64]
-) -> tuple[
-    NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32], int
-]:
-    """Return the runs of all trees, their operations, and the number of slots.
-
-    The operations name conditions where their slots will be.
-    """
-    n_extra = int(np.bitwise_count(bitsliced.split_flips).sum())
-    operations = np.empty((len(split_node) + n_extra, 6), dtype=np.uint32)
-    n_runs = len(operations)  # at most
-    run_kind, run_end = np.empty((2, n_runs), dtype=np.int64)
-    run_offsets = np.zeros(forest.n_trees + 1, dtype=np.int64)
-    split_of = np.empty(forest.n_nodes, dtype=np.int64)
-    n_operations, n_slots = 0, 1
-    for tree in range(forest.n_trees):
-        part = slice(*bitsliced.split_offsets[tree : tree + 2])
-        if part.start == part.stop:  # walked: nothing has to be compiled for that
-            run_offsets[tree + 1] = run_offsets[tree]
-            continue
-        n_operations, run_offsets[tree + 1], needed = schedule_splits(
-            forest.left,
-            forest.right,
-            split_node[part],
-            bitsliced.split_condition[part],
-            bitsliced.split_plane[part],
-            bitsliced.split_flips[part],
-            split_of,
-            len(bitsliced.condition_column),
-            n_operations,
-            run_offsets[tree],
-            operations,
-            run_kind,
-            run_end,
-        )
-        n_slots = max(n_slots, needed)
-    n_runs = run_offsets[-1]
-    return (
-        run_offsets,
-        run_kind[:n_runs].copy(),
-        run_end[:n_runs].copy(),
-        operations[:n_operations],
-        n_slots,
     )
 
 

@@ -1,7 +1,7 @@
-"""Compiled loops that lay a forest out in memory.
+"""Orders of nodes and numbers of equal rows, for laying a forest out in memory.
 
-This happens once per forest and type of rows, but on every node of it: as plain Python
-a forest of a million nodes would take minutes.
+All of it works on the nodes of all trees at once, level by level, in NumPy: a forest is
+laid out once, and nothing has to be compiled for that.
 """
 
 from __future__ import annotations
@@ -9,14 +9,79 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.runtime.kernel_cache import kernel
-
-# What is done to the set of rows at a node, see `schedule_splits`; and, last, marking
-# rows for other bits of the code beforehand.
-MARK, FINISH, KEEP, SPLIT, EXTRA = 0, 1, 2, 3, 4
+# Odd numbers with about as many ones as zeros, to spread keys by.
+_SPREAD = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
+_HALF = np.uint64(32)
 
 
-@kernel
+def inner_levels(
+    roots: NDArray[np.integer], left: NDArray[np.int32], right: NDArray[np.int32]
+) -> list[NDArray[np.int64]]:
+    """Return the inner nodes of some trees, level by level, the roots first.
+
+    Parameters
+    ----------
+    roots : ndarray of shape (n_trees,)
+        The roots.
+    left, right : ndarray of shape (n_nodes,)
+        Children as in `Forest`.
+    """
+    levels: list[NDArray[np.int64]] = []
+    nodes = np.asarray(roots, dtype=np.int64)
+    while True:
+        nodes = nodes[left[nodes] >= 0]
+        if not len(nodes):
+            return levels
+        levels.append(nodes)
+        nodes = np.column_stack([left[nodes], right[nodes]]).ravel().astype(np.int64)
+
+
+def inner_counts(
+    levels: list[NDArray[np.int64]],
+    left: NDArray[np.int32],
+    right: NDArray[np.int32],
+) -> NDArray[np.int64]:
+    """Return how many inner nodes there are below each node, itself included."""
+    count = np.zeros(len(left), dtype=np.int64)
+    for nodes in reversed(levels):
+        count[nodes] = 1 + count[left[nodes]] + count[right[nodes]]
+    return count
+
+
+def depth_first(
+    levels: list[NDArray[np.int64]],
+    begin: NDArray[np.int64],
+    count: NDArray[np.int64],
+    first: NDArray[np.integer],
+    second: NDArray[np.integer],
+) -> NDArray[np.int64]:
+    """Number the inner nodes of trees depth first.
+
+    Parameters
+    ----------
+    levels : list of ndarray
+        From `inner_levels`.
+    begin : ndarray of shape (n_roots,)
+        The number of each root that is an inner node.
+    count : ndarray of shape (n_nodes,)
+        From `inner_counts`.
+    first, second : ndarray of shape (n_nodes,)
+        The children of each inner node in the order in which they are visited.
+
+    Returns
+    -------
+    place : ndarray of shape (n_nodes,)
+        The number of each inner node; that of a leaf means nothing.
+    """
+    place = np.zeros(len(count), dtype=np.int64)
+    if levels:
+        place[levels[0]] = begin
+    for nodes in levels:
+        place[first[nodes]] = place[nodes] + 1
+        place[second[nodes]] = place[nodes] + 1 + count[first[nodes]]
+    return place
+
+
 def arrange_nodes(
     tree_offsets: NDArray[np.int64],
     left: NDArray[np.int32],
@@ -41,63 +106,39 @@ def arrange_nodes(
     root : ndarray of shape (n_trees + 1,)
         Slot of each root among all nodes, and the number of slots.
     """
-    n_trees = tree_offsets.shape[0] - 1
-    slot = np.zeros(left.shape[0], dtype=np.int64)
-    root = np.zeros(n_trees + 1, dtype=np.int64)
-    stack = np.empty(left.shape[0] + 1, dtype=np.int64)
-    for tree in range(n_trees):
-        stack[0] = tree_offsets[tree]
-        height = 1
-        free = 2
-        while height > 0:
-            height -= 1
-            node = stack[height]
-            if left[node] >= 0:
-                slot[left[node]] = free
-                slot[right[node]] = free + 1
-                free += 2
-                # Depth first, the heavier child next: its children then lie right
-                # behind it. (Level by level is far slower for deep trees.)
-                if weight[left[node]] >= weight[right[node]]:
-                    stack[height] = right[node]
-                    stack[height + 1] = left[node]
-                else:
-                    stack[height] = left[node]
-                    stack[height + 1] = right[node]
-                height += 2
-        root[tree + 1] = root[tree] + free
-    return slot, root
+    # Depth first, the heavier child next: its children then lie right behind it.
+    # (Level by level is far slower for deep trees.)
+    inner = np.flatnonzero(left >= 0)
+    is_swapped = weight[left[inner]] < weight[right[inner]]
+    first, second = left.copy(), right.copy()
+    swapped = inner[is_swapped]
+    first[swapped], second[swapped] = right[swapped], left[swapped]
+    roots = tree_offsets[:-1]
+    levels = inner_levels(roots, left, right)
+    place = depth_first(
+        levels,
+        np.zeros(len(levels[0]) if levels else 0, dtype=np.int64),
+        inner_counts(levels, left, right),
+        first,
+        second,
+    )
+    slot = np.zeros(len(left), dtype=np.int64)
+    slot[left[inner]] = 2 + 2 * place[inner]
+    slot[right[inner]] = 3 + 2 * place[inner]
+    # A tree with n inner nodes has 2 n + 1 nodes, and slot 1 beside them.
+    return slot, np.concatenate([[0], np.cumsum(np.diff(tree_offsets) + 1)])
 
 
-@kernel
 def leaves_below(
     tree_offsets: NDArray[np.int64],
     left: NDArray[np.int32],
     right: NDArray[np.int32],
 ) -> NDArray[np.float64]:
     """Return the number of leaves below each node, 1 for a leaf."""
-    count = np.zeros(left.shape[0], dtype=np.float64)
-    stack = np.empty(2 * left.shape[0] + 2, dtype=np.int64)
-    for tree in range(tree_offsets.shape[0] - 1):
-        stack[0] = tree_offsets[tree]
-        height = 1
-        while height > 0:
-            height -= 1
-            node = stack[height]
-            if node < 0:  # second visit, the children are done
-                node = -1 - node
-                count[node] = count[left[node]] + count[right[node]]
-            elif left[node] < 0:
-                count[node] = 1.0
-            else:
-                stack[height] = -1 - node
-                stack[height + 1] = left[node]
-                stack[height + 2] = right[node]
-                height += 3
-    return count
+    levels = inner_levels(tree_offsets[:-1], left, right)
+    return (inner_counts(levels, left, right) + 1).astype(np.float64)
 
 
-@kernel
 def distinct_rows(bits: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     """Number the distinct rows of a table in the order in which they appear.
 
@@ -113,342 +154,24 @@ def distinct_rows(bits: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     n_distinct : int
         How many there are.
     """
-    n_rows, n_columns = bits.shape
-    size = 16
-    while size < 2 * n_rows:
-        size *= 2
-    slot_row = np.full(size, -1, dtype=np.int64)  # the row that took this slot first
-    number = np.empty(n_rows, dtype=np.int64)
-    n_distinct = 0
-    mask = np.uint64(size - 1)
-    for row in range(n_rows):
-        code = np.uint64(14695981039346656037)
-        for column in range(n_columns):
-            # Two rounds of multiplying and folding: the low bits of a double that was
-            # a float32 or a small integer are all zero, and slots are low bits.
-            code ^= np.uint64(bits[row, column])
-            code ^= code >> np.uint64(32)
-            code *= np.uint64(0xFF51AFD7ED558CCD)
-            code ^= code >> np.uint64(32)
-            code *= np.uint64(0xC4CEB9FE1A85EC53)
-            code ^= code >> np.uint64(32)
-        slot = code & mask
-        while True:
-            other = slot_row[slot]
-            if other < 0:
-                slot_row[slot] = row
-                number[row] = n_distinct
-                n_distinct += 1
-                break
-            same = True
-            for column in range(n_columns):
-                if bits[other, column] != bits[row, column]:
-                    same = False
-                    break
-            if same:
-                number[row] = number[other]
-                break
-            slot = (slot + np.uint64(1)) & mask
-    return number, n_distinct
-
-
-@kernel
-def list_splits(
-    root: int,
-    left: NDArray[np.int32],
-    right: NDArray[np.int32],
-    n_planes: int,
-    by_level: bool,
-    split_node: NDArray[np.int64],
-    split_slot: NDArray[np.int64],
-    split_plane: NDArray[np.int64],
-    split_flips: NDArray[np.int64],
-    leaf_node: NDArray[np.int64],
-) -> int:
-    """Write a tree as a list of splits of sets of rows.
-
-    All rows begin with code 0. A split changes the code of the rows that go right, so
-    at the end each leaf has a code of its own. It differs from the old one in a
-    single bit where such a code is free: each bit that changes costs an operation.
-
-    The set of rows at a node is kept at a slot that counts from 0, like a stack: the
-    rows that go left stay where they are, those that go right are put on top and are
-    split first. So there are never more sets than levels.
-
-    Parameters
-    ----------
-    root, left, right
-        The tree; children as in `Forest`.
-    n_planes : int
-        Number of bits of a code, enough for all leaves.
-    by_level : bool
-        Whether there is a bit for every level, so that each split changes its own.
-    split_node, split_slot, split_plane, split_flips
-        Overwritten, per split, parents first: the inner node, the slot of its set,
-        the lowest bit of the code that changes, all other bits that change.
-    leaf_node : ndarray of shape (2 ** n_planes,)
-        Overwritten with the leaf of each code in use; -1 for the rest.
-
-    Returns
-    -------
-    n_splits : int
-        Number of splits.
-    """
-    n_codes = 1 << n_planes
-    taken = np.zeros(n_codes, dtype=np.bool_)
-    taken[0] = True
-    leaf_node[:n_codes] = -1
-    stack = np.empty((n_codes + 1, 4), dtype=np.int64)
-    stack[0] = 0
-    stack[0, 0] = root
-    height = 1
-    n_splits = 0
-    lowest = 0  # no code below this one is free
-    while height > 0:
-        height -= 1
-        node, code, slot, level = stack[height]
-        if left[node] < 0:
-            leaf_node[code] = node
-            continue
-        new_code = -1
-        if by_level:
-            # Leaves that are close in the tree get codes that are, too.
-            new_code = code ^ (1 << (n_planes - 1 - level))
-        else:
-            for plane in range(n_planes):
-                if not taken[code ^ (1 << plane)]:
-                    new_code = code ^ (1 << plane)
-                    break
-        if new_code < 0:
-            while taken[lowest]:
-                lowest += 1
-            new_code = lowest
-        taken[new_code] = True
-        split_node[n_splits] = node
-        split_slot[n_splits] = slot
-        flips = code ^ new_code
-        split_plane[n_splits] = 0
-        while not (flips >> split_plane[n_splits]) & 1:
-            split_plane[n_splits] += 1
-        split_flips[n_splits] = flips & (flips - 1)
-        n_splits += 1
-        stack[height, 0], stack[height, 1] = left[node], code
-        stack[height, 2], stack[height, 3] = slot, level + 1
-        height += 1
-        stack[height, 0], stack[height, 1] = right[node], new_code
-        stack[height, 2], stack[height, 3] = slot + 1, level + 1
-        height += 1
-    return n_splits
-
-
-@kernel
-def _operation_at(
-    node: int,
-    left: NDArray[np.int32],
-    right: NDArray[np.int32],
-    split_of: NDArray[np.int64],
-    split_plane: NDArray[np.int64],
-    split_flips: NDArray[np.int64],
-) -> int:
-    """Return what is done to the set of rows at a node."""
-    n_inner, n_last = 0, 0
-    plane_below = -1
-    agree = True
-    for child in (left[node], right[node]):
-        if left[child] < 0:
-            continue
-        n_inner += 1
-        i = split_of[child]
-        if left[left[child]] < 0 and left[right[child]] < 0 and split_flips[i] == 0:
-            n_last += 1
-            agree &= plane_below < 0 or plane_below == split_plane[i]
-            plane_below = split_plane[i]
-    if n_inner == 0:
-        return MARK
-    # The planes of a node and its children are read together, before any is written.
-    agree &= plane_below != split_plane[split_of[node]]
-    if n_last == n_inner and agree:
-        return FINISH
-    return SPLIT if n_inner == 2 else KEEP
-
-
-@kernel
-def _write(
-    operations: NDArray[np.uint32],
-    n: int,
-    condition: int,
-    no_condition: int,
-    plane: int,
-    slot: int,
-    last: int,
-) -> None:
-    """Write one operation on one set that takes one condition."""
-    operations[n, 0] = condition
-    operations[n, 1] = no_condition
-    operations[n, 2] = no_condition
-    operations[n, 3] = plane
-    operations[n, 4] = slot
-    operations[n, 5] = last
-
-
-@kernel
-def _write_extras(
-    operations: NDArray[np.uint32],
-    n: int,
-    condition: int,
-    no_condition: int,
-    flips: int,
-    slot: int,
-) -> int:
-    """Mark rows for every bit in `flips`; return how many operations there are now."""
-    plane = 0
-    while flips:
-        if flips & 1:
-            _write(operations, n, condition, no_condition, plane, slot, 0)
-            n += 1
-        flips >>= 1
-        plane += 1
-    return n
-
-
-@kernel
-def _wait(
-    waiting: NDArray[np.int64],
-    n_waiting: NDArray[np.int64],
-    kind: int,
-    split: int,
-    slot: int,
-) -> None:
-    """Remember that something is to be done to the set of a split."""
-    waiting[kind, n_waiting[kind], 0] = split
-    waiting[kind, n_waiting[kind], 1] = slot
-    n_waiting[kind] += 1
-
-
-@kernel
-def schedule_splits(
-    left: NDArray[np.int32],
-    right: NDArray[np.int32],
-    split_node: NDArray[np.int64],
-    split_condition: NDArray[np.int64],
-    split_plane: NDArray[np.int64],
-    split_flips: NDArray[np.int64],
-    split_of: NDArray[np.int64],
-    no_condition: int,
-    first_operation: int,
-    first_run: int,
-    operations: NDArray[np.uint32],
-    run_kind: NDArray[np.int64],
-    run_end: NDArray[np.int64],
-) -> tuple[int, int, int]:
-    """Put the splits of a tree into a few long runs of the same operation.
-
-    A set is only written if its rows are split again. If both children of a node are
-    leaves, its rows are *marked*. If they are leaves or nodes of two leaves, it and
-    they are *finished* in one go. If one is a leaf, the set *keeps* the rows of the
-    other, and else it is *split* in two. Sets that do not change any more can wait, so
-    all that are finished or marked come last: every change from one kind of operation
-    to another costs the processor a wrong guess.
-
-    Parameters
-    ----------
-    left, right
-        Children as in `Forest`.
-    split_node, split_condition, split_plane, split_flips
-        The splits of the tree, parents first; see `list_splits`.
-    split_of : ndarray of shape (n_nodes,)
-        Scratch.
-    no_condition : int
-        Number of a condition that no row meets.
-    first_operation, first_run : int
-        How many operations and runs there are of trees before this one.
-    operations : ndarray of shape (n_operations, 6)
-        Overwritten: the conditions of the node and, for `FINISH`, of its children; the
-        plane and the slot of the set; for `FINISH` the plane of the children, for
-        `KEEP` whether the rows that do not meet it are those to keep, for `SPLIT` the
-        slot of the new set.
-    run_kind, run_end
-        Overwritten, per run: the kind of operation; where the operations end.
-
-    Returns
-    -------
-    n_operations, n_runs : int
-        Those of this tree and all before.
-    n_slots : int
-        Number of slots for sets that are needed.
-    """
-    n_splits = split_node.shape[0]
-    for i in range(n_splits):
-        split_of[split_node[i]] = i
-    kind_of = np.empty(n_splits, dtype=np.int64)
-    for i in range(n_splits):
-        kind_of[i] = _operation_at(
-            split_node[i], left, right, split_of, split_plane, split_flips
+    _, first, group = np.unique(_keys_of(bits), return_index=True, return_inverse=True)
+    if not np.array_equal(bits[first[group]], bits):  # two values have the same key
+        _, first, group = np.unique(
+            bits, axis=0, return_index=True, return_inverse=True
         )
-    # Splits and the slots of their sets, by what is to be done to them next.
-    waiting = np.empty((5, n_splits + 1, 2), dtype=np.int64)
-    n_waiting = np.zeros(5, dtype=np.int64)
-    n, run, n_slots = first_operation, first_run, 1
-    if n_splits > 0:
-        is_changed = kind_of[0] == KEEP or kind_of[0] == SPLIT
-        kind = EXTRA if is_changed and split_flips[0] else kind_of[0]
-        _wait(waiting, n_waiting, kind, 0, 0)
-    while n_waiting[EXTRA] + n_waiting[SPLIT] + n_waiting[KEEP] > 0:
-        for kind in (EXTRA, SPLIT, KEEP):
-            start = n
-            while n_waiting[kind] > 0:
-                n_waiting[kind] -= 1
-                i, slot = waiting[kind, n_waiting[kind]]
-                condition = split_condition[i]
-                if kind == EXTRA:
-                    flips = split_flips[i]
-                    n = _write_extras(
-                        operations, n, condition, no_condition, flips, slot
-                    )
-                    _wait(waiting, n_waiting, kind_of[i], i, slot)
-                    continue
-                below_left, below_right = left[split_node[i]], right[split_node[i]]
-                goes_left = left[below_left] >= 0
-                last = n_slots if kind == SPLIT else int(goes_left)
-                plane = split_plane[i]
-                _write(operations, n, condition, no_condition, plane, slot, last)
-                n += 1
-                for child in (below_left, below_right):
-                    if left[child] < 0:
-                        continue
-                    j = split_of[child]
-                    is_new = kind == SPLIT and child == below_right
-                    is_changed = kind_of[j] == KEEP or kind_of[j] == SPLIT
-                    then = EXTRA if is_changed and split_flips[j] else kind_of[j]
-                    _wait(waiting, n_waiting, then, j, n_slots if is_new else slot)
-                n_slots += int(kind == SPLIT)
-            if n > start:
-                run_kind[run] = MARK if kind == EXTRA else kind
-                run_end[run] = n
-                run += 1
-    start = n
-    for k in range(n_waiting[FINISH]):
-        i, slot = waiting[FINISH, k]
-        condition, plane = split_condition[i], split_plane[i]
-        _write(operations, n, condition, no_condition, plane, slot, 0)
-        for side, child in enumerate((left[split_node[i]], right[split_node[i]])):
-            if left[child] >= 0:
-                operations[n, 1 + side] = split_condition[split_of[child]]
-                operations[n, 5] = split_plane[split_of[child]]
-        n += 1
-    if n > start:
-        run_kind[run], run_end[run] = FINISH, n
-        run += 1
-    start = n
-    for kind in (FINISH, MARK):
-        for k in range(n_waiting[kind]):
-            i, slot = waiting[kind, k]
-            flips = split_flips[i]
-            if kind == MARK:
-                flips |= 1 << split_plane[i]
-            condition = split_condition[i]
-            n = _write_extras(operations, n, condition, no_condition, flips, slot)
-    if n > start:
-        run_kind[run], run_end[run] = MARK, n
-        run += 1
-    return n, run, n_slots
+        group = group.reshape(-1)  # NumPy 2.0 gave it another shape
+    number = np.empty(len(first), dtype=np.int64)
+    number[np.argsort(first)] = np.arange(len(first))
+    return number[group], len(first)
+
+
+def _keys_of(bits: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return a number per row that rarely two different rows share."""
+    key = np.full(len(bits), 14695981039346656037, dtype=np.uint64)
+    for column in bits.view(np.uint64).T:
+        key ^= column
+        for spread in _SPREAD:
+            key ^= key >> _HALF
+            key *= spread
+        key ^= key >> _HALF
+    return key
