@@ -39,7 +39,7 @@ def test_into_a_folder_nothing_of_this_process_is_missing(tmp_path):
         if folder.is_dir():
             for path in folder.glob("*.nbc"):
                 shutil.copy(path, kept)
-    missing = sorted(kept.glob("*transpose_rows*"))
+    missing = sorted(kept.glob("*load_columns*"))
     for path in missing:
         path.unlink()
     shares: list[float] = []
@@ -48,7 +48,7 @@ def test_into_a_folder_nothing_of_this_process_is_missing(tmp_path):
     assert shares[-1] == 1.0
     assert [what for what, _ in timings] == [what for what, _ in spinney.warm_up()]
     # This process has loaded it long ago; the folder is filled all the same.
-    assert list(kept.glob("*transpose_rows*"))
+    assert list(kept.glob("*load_columns*"))
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from spinney.runtime import building
+from spinney.runtime import building, layout
 from spinney.runtime.building import arrange_nodes, distinct_rows, leaves_below
 
 
@@ -115,3 +116,18 @@ def test_leaves_are_counted_below_each_node(forest):
 
     found = leaves_below(forest.tree_offsets, forest.left, forest.right)
     assert found.tolist() == [count(node) for node in range(forest.n_nodes)]
+
+
+@given(forest=strategies.forests(), at_a_time=st.integers(1, 9))
+def test_leaves_share_numbers_however_many_are_compared_at_a_time(forest, at_a_time):
+    leaves = np.flatnonzero(forest.left < 0)
+    tree = np.searchsorted(forest.tree_offsets, leaves, side="right")
+    seen: dict[tuple[int, bytes], int] = {}
+    expected = [
+        seen.setdefault((number, forest.value[leaf].tobytes()), len(seen))
+        for number, leaf in zip(tree.tolist(), leaves.tolist(), strict=True)
+    ]
+    with patch.object(layout, "LEAVES_AT_A_TIME", at_a_time):
+        found, n_distinct = layout._number_by_value(forest, leaves)
+    assert found.tolist() == expected
+    assert n_distinct == len(seen)

@@ -23,7 +23,7 @@ from spinney.runtime.bitslice_kernels import (
     value_indices_of_planes,
 )
 from spinney.runtime.kernel_cache import kernel
-from spinney.runtime.loading import find_windows, load_columns, load_rows
+from spinney.runtime.loading import load_columns, load_rows
 from spinney.runtime.simd import STRIDE, add_four_pairs, prefetch
 from spinney.runtime.walk_kernels import walk_special, walk_tree
 
@@ -100,34 +100,32 @@ class Columns(NamedTuple):
 
     values: NDArray[Any]
     start: NDArray[np.int64]  # of each column in `values`, and of those not in use
+    here: NDArray[np.int64]  # the same for some rows of the block
     is_chained: NDArray[np.bool_]
-    window: NDArray[np.uint64]  # these two: see `find_windows`
-    members: NDArray[np.int64]
-    targets: NDArray[np.uint64]
+    targets: NDArray[np.uint64]  # scratch
 
 
 @kernel
-def _make_columns(X, used, chain_column, block):
+def _make_columns(X, schedule, n_columns, block):
     """Return room for the columns of `block` rows."""
-    n_columns = used.shape[0]
-    start = np.full(n_columns + 1, -1, dtype=np.int64)
-    room = 0
-    for column in chain_column:
-        start[column] = room
-        room += block + APART
-    is_chained = start >= 0
+    start = np.empty(n_columns + 1, dtype=np.int64)
+    here = np.empty(n_columns + 1, dtype=np.int64)
+    is_chained = np.empty(n_columns + 1, dtype=np.bool_)
     for column in range(n_columns + 1):
-        if not is_chained[column]:
-            start[column] = room
-            room += BLOCK_UNIT + APART
-    window, members = find_windows(used, X.shape[1])
+        is_chained[column] = False
+    for chain in range(schedule.chain_column.shape[0]):
+        is_chained[schedule.chain_column[chain]] = True
+    room = 0
+    for column in range(n_columns + 1):
+        start[column] = room
+        room += (block if is_chained[column] else BLOCK_UNIT) + APART
+    n_targets = schedule.window_members.size
     return Columns(
         np.empty(room if block > 0 else 0, dtype=X.dtype),
         start,
+        here,
         is_chained,
-        window,
-        members,
-        np.empty(members.size, dtype=np.uint64),
+        np.empty(n_targets, dtype=np.uint64),
     )
 
 
@@ -136,23 +134,23 @@ def _compare_block(
     X, row_indices, first, n_rows, used, schedule, categories, columns, scratch
 ):
     """Evaluate all conditions of the bitsliced trees for a block of rows."""
-    values, start, is_chained = columns.values, columns.start, columns.is_chained
-    window, members, targets = columns.window, columns.members, columns.targets
+    values, start, here = columns.values, columns.start, columns.here
     words, outcomes = scratch.words, scratch.outcomes
     for part in range(0, n_rows, BLOCK_UNIT):
         n_part = min(BLOCK_UNIT, n_rows - part)
-        here = start + part * is_chained
+        for column in range(start.shape[0]):
+            here[column] = start[column] + part * columns.is_chained[column]
         load_columns(
             X,
             row_indices,
             first + part,
             n_part,
             used,
-            window,
-            members,
+            schedule.window_begin,
+            schedule.window_members,
             here,
             values,
-            targets,
+            columns.targets,
         )
         n_words = (n_part + 63) // 64
         first_word = part // 64
@@ -189,12 +187,13 @@ def _evaluate(
     order of the trees, or `value_indices` (n_rows, n_trees) is overwritten; the other
     one has no rows.
 
-    `used`, `walk`, `schedule` and `categories` are `Forms`. If `schedule` is None, code
-    below an `if` that tests this first is not compiled.
+    `used`, `walk`, `schedule` and `categories` are `Forms`. If one of them is None,
+    code below an `if` that tests this first is not compiled. Trees that cannot be
+    walked are bitsliced however few rows there are.
     """
     n_rows = max(total.shape[0], value_indices.shape[0])
     n_columns = used.shape[0]
-    n_trees = walk.depth.shape[0]
+    n_trees = max(tree_output.shape[0], value_indices.shape[1])
     # Blocks of the same size, rather than full ones and a small last one.
     n_blocks = max(1, (n_rows + block - 1) // block)
     block = (n_rows + n_blocks - 1) // n_blocks
@@ -208,10 +207,12 @@ def _evaluate(
         first_code, first_value = schedule.first_code, schedule.first_value
         is_listed, leaf_of_code = schedule.is_listed, schedule.leaf_of_code
         n_conditions = schedule.condition_slot.shape[0]
-        bitslicing = n_conditions > 0 and n_rows >= MIN_BLOCK_ROWS
-        walking = not bitslicing or not is_bitsliced.all()
+        bitslicing, walking = True, False
+        if walk is not None:
+            bitslicing = n_conditions > 0 and n_rows >= MIN_BLOCK_ROWS
+            walking = not bitslicing or not is_bitsliced.all()
         bitsliced_rows = block if bitslicing else 0
-        columns = _make_columns(X, used, schedule.chain_column, bitsliced_rows)
+        columns = _make_columns(X, schedule, n_columns, bitsliced_rows)
         scratch = make_scratch(n_conditions, schedule.n_slots, bitsliced_rows // 64)
         words, outcomes, sets = scratch.words, scratch.outcomes, scratch.sets
         planes = scratch.planes
@@ -227,7 +228,7 @@ def _evaluate(
         n = min(block, n_rows - first)
         n_words = (n + BLOCK_UNIT - 1) // BLOCK_UNIT * STRIDE
         missing = False
-        if walking:
+        if walk is not None and walking:
             missing = load_rows(X, row_indices, first, n, used, rows)
         if schedule is not None and bitslicing:
             _compare_block(
@@ -270,10 +271,10 @@ def _evaluate(
                         value_index[r] = (
                             leaf + leaf_of_code[u(code) + u(value_index[r])]
                         )
-            elif walk.is_special:
+            elif walk is not None and categories is not None and walk.is_special:
                 ends = value_index[begin : begin + n]
                 walk_special(rows, stride, n, walk, categories, tree, ends)
-            else:
+            elif walk is not None:
                 ends = value_index[begin : begin + n]
                 walk_tree(rows, stride, n, walk, tree, missing, active, node, ends)
             if not adding:

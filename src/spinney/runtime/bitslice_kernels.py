@@ -185,64 +185,83 @@ def compare_categories(code, missing_left, sets, begin, end, n_words, outcomes, 
 
 
 @kernel
+def _look_up(schedule, q, code, planes, present, n_words, target, categories, outcomes):
+    """Look up the categories of a column in the set of a condition.
+
+    A small set of categories is the union of their rows, or the rows outside the union
+    of all others, whichever are fewer.
+    """
+    left = schedule.condition_members[q]
+    if left & (u(1) << u(NO_BIT)) == u(0):
+        size = u(planes.shape[0] // 64)
+        chosen, flips = present & ~left, u(0)
+        if count_ones(chosen) > count_ones(present & left):
+            chosen, flips = present & left, ~u(0)
+        for w in range(u(0), size, u(STRIDE)):
+            unite_planes(planes, w, size, chosen, outcomes, u(target) + w, flips)
+        return
+    which = schedule.condition_set[q]
+    compare_categories(
+        code,
+        schedule.condition_kind[q] & MISSING_LEFT != 0,
+        categories.words,
+        categories.offsets[which],
+        categories.offsets[which + 1],
+        n_words,
+        outcomes,
+        target,
+    )
+
+
+@kernel
 def compare_others(
     schedule, n_words, words, values, start, categories, first_word, outcomes
 ):
     """Evaluate the conditions that are in no chain for some rows of a block.
 
     Their columns begin at `start` in `values`, their outcomes with the word
-    `first_word` of each. A small set of categories is the union of their rows, or the
-    rows outside the union of all others, whichever are fewer.
+    `first_word` of each. If `categories` is None, all are plain comparisons.
     """
     column, threshold = schedule.condition_column, schedule.condition_threshold
-    kind, which = schedule.condition_kind, schedule.condition_set
-    slot, members = schedule.condition_slot, schedule.condition_members
-    offsets, sets = categories.offsets, categories.words
-    size = u((n_words + STRIDE - 1) // STRIDE * STRIDE)
-    code = np.empty(64 * n_words, dtype=np.int64)
-    planes = np.empty(u(64) * size, dtype=np.uint64)
-    present = u(0)
-    coded = -1  # the column whose codes these are
+    kind, slot = schedule.condition_kind, schedule.condition_slot
+    if categories is not None:
+        size = (n_words + STRIDE - 1) // STRIDE * STRIDE
+        code = np.empty(64 * n_words, dtype=np.int64)
+        planes = np.empty(64 * size, dtype=np.uint64)
+        coded, present = -1, u(0)  # the column whose codes these are, and which it has
     for q in range(schedule.chain_offsets[-1], column.shape[0]):
         first, target = start[column[q]], slot[q] * words + first_word
         if kind[q] <= MISSING_LEFT:
             compare(values, first, threshold[q], kind[q], n_words, outcomes, target)
-        elif kind[q] | MISSING_LEFT == CATEGORICAL | MISSING_LEFT:
-            if coded != column[q]:
-                coded = column[q]
-                rule = categories.rule
+        elif categories is not None:
+            is_test = kind[q] | MISSING_LEFT == CATEGORICAL | MISSING_LEFT
+            if is_test and coded != column[q]:
+                coded, rule = column[q], categories.rule
                 present = find_codes_of(values, first, 64 * n_words, rule, code, planes)
-            left = members[q]
-            if left & (u(1) << u(NO_BIT)) == u(0):
-                chosen, flips = present & ~left, u(0)
-                if count_ones(chosen) > count_ones(present & left):
-                    chosen, flips = present & left, ~u(0)
-                for w in range(u(0), size, u(STRIDE)):
-                    at = u(target) + w
-                    unite_planes(planes, w, size, chosen, outcomes, at, flips)
-                continue
-            compare_categories(
-                code,
-                kind[q] & MISSING_LEFT != 0,
-                sets,
-                offsets[which[q]],
-                offsets[which[q] + 1],
-                n_words,
-                outcomes,
-                target,
-            )
-        else:
-            compare_special(
-                values,
-                first,
-                threshold[q],
-                kind[q],
-                which[q],
-                categories,
-                n_words,
-                outcomes,
-                target,
-            )
+            if is_test:
+                _look_up(
+                    schedule,
+                    q,
+                    code,
+                    planes,
+                    present,
+                    n_words,
+                    target,
+                    categories,
+                    outcomes,
+                )
+            else:
+                compare_special(
+                    values,
+                    first,
+                    threshold[q],
+                    kind[q],
+                    schedule.condition_set[q],
+                    categories,
+                    n_words,
+                    outcomes,
+                    target,
+                )
 
 
 @kernel

@@ -38,6 +38,7 @@ from spinney.runtime.conditions import (
     members_as_bits,
     small_trees,
 )
+from spinney.runtime.loading import find_windows
 from spinney.runtime.runs import schedule_splits
 from spinney.runtime.splits import Splits, bit_lengths, list_splits
 from spinney.runtime.tree_costs import bitslicing_pays, chain_pays
@@ -83,6 +84,8 @@ class Schedule(NamedTuple):
     in the slot behind the last one.
     """
 
+    window_begin: NDArray[np.uint64]  # these two: see `loading.find_windows`
+    window_members: NDArray[np.int64]
     chain_column: NDArray[np.int64]
     chain_offsets: NDArray[np.int64]  # per chain, and one more: its first condition
     condition_column: NDArray[np.int64]
@@ -106,6 +109,7 @@ class Schedule(NamedTuple):
 
 def bitslice_small_trees(
     forest: Forest,
+    columns: NDArray[np.int64],
     column: NDArray[np.int64],
     threshold: NDArray[np.floating],
     kind: NDArray[np.uint8],
@@ -117,6 +121,8 @@ def bitslice_small_trees(
     ----------
     forest : Forest
         The forest.
+    columns : ndarray of shape (n_columns,)
+        The columns in use, ascending.
     column, threshold, kind, category_set
         Per node: the column among those in use, the threshold for the type of the
         rows, flags, the set of categories.
@@ -168,7 +174,7 @@ def bitslice_small_trees(
     )
     return (
         bitsliced,
-        _make_schedule(forest, bitsliced, splits),
+        _make_schedule(forest, columns, bitsliced, splits),
         value_index,
         value_node,
     )
@@ -246,7 +252,9 @@ def _begins(sizes: NDArray[Any]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
-def _make_schedule(forest: Forest, bitsliced: Bitsliced, splits: Splits) -> Schedule:
+def _make_schedule(
+    forest: Forest, columns: NDArray[np.int64], bitsliced: Bitsliced, splits: Splits
+) -> Schedule:
     """Put conditions into chains and splits into runs."""
     column, threshold = bitsliced.condition_column, bitsliced.condition_threshold
     kind = bitsliced.condition_kind
@@ -261,6 +269,7 @@ def _make_schedule(forest: Forest, bitsliced: Bitsliced, splits: Splits) -> Sche
     )
     slot = _number_slots(runs.operations, len(order))
     return Schedule(
+        *find_windows(columns, forest.width),
         np.flatnonzero(is_long),
         _begins(counts[is_long]),
         column[order],

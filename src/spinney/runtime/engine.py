@@ -46,7 +46,14 @@ from spinney.runtime.choice import (
 )
 from spinney.runtime.encoding import RowEncoder
 from spinney.runtime.kernel_arrays import read_only
-from spinney.runtime.layout import Layout, are_all_walked, fits_32_bits, lay_out
+from spinney.runtime.layout import (
+    Forms,
+    Layout,
+    are_all_walked,
+    expected_kind,
+    fits_32_bits,
+    lay_out,
+)
 from spinney.runtime.leaf_masks import MAX_ROWS, least_rows, mask_leaves
 from spinney.runtime.loading import ALL_ROWS
 from spinney.runtime.mask_kernels import score_masked_rows
@@ -248,7 +255,7 @@ class Engine:
         return found
 
     def named(self, what: str) -> str:
-        """Return what the kernels for batches of these trees are called."""
+        """Return what kernels are called of which there are two, by size of trees."""
         return f"{what}, walked" if self._are_all_walked else what
 
     def plain_seconds(self, n_rows: int) -> float:
@@ -287,6 +294,11 @@ class Engine:
     def _are_all_walked(self) -> bool:
         """Whether trees are so large that nothing is compiled for small ones."""
         return are_all_walked(self.forest)
+
+    @cached_property
+    def _kind(self) -> str:
+        """The kind of kernels that batches of these trees need."""
+        return expected_kind(self.forest)
 
     @property
     def _masking(self) -> Callable[..., None]:
@@ -386,7 +398,7 @@ class Engine:
             kernels = self.kernels("few rows", rows.dtype)
             compiled = self._compiled_raw
         else:
-            kernels = self.kernels(self.named("batches"), rows.dtype)
+            kernels = self.kernels(f"batches, {self._kind}", rows.dtype)
             compiled = self._compiled_raw
         if are_ready(kernels):
             return compiled(rows, n_threads)
@@ -425,6 +437,7 @@ class Engine:
                     self._quick[rows.dtype] = widen, (*arguments, self._ends)
                 return total
         layout = self.layout(rows.dtype.type)
+        forms = _forms_for(layout, len(rows))
         table = self.table(layout, rows.dtype.type)
         block = rows_per_block(layout, rows)
         total = np.tile(self._ends[0], (len(rows), 1))
@@ -433,7 +446,7 @@ class Engine:
             add_trees(
                 rows[start:end],
                 ALL_ROWS,
-                layout.forms,
+                forms,
                 block,
                 table,
                 self.tree_output,
@@ -473,10 +486,11 @@ class Engine:
 
         def compiled() -> tuple[NDArray[np.int32], NDArray[np.int64]]:
             layout = self.layout(dtype, share_leaves)
+            forms = _forms_for(layout, len(rows))
             block = rows_per_block(layout, np.empty(0, dtype=dtype))
 
             def find(some: NDArray[Any], found: NDArray[Any]) -> None:
-                find_leaf_values(some, layout.forms, block, found)
+                find_leaf_values(some, forms, block, found)
 
             return self._found(rows, find, n_threads), layout.value_node
 
@@ -486,7 +500,7 @@ class Engine:
             return self._found(rows, trees.find_leaves, n_threads), nodes
 
         seconds = self.plain_seconds(len(rows))
-        kernels = self.kernels(self.named("leaves"), rows.dtype)
+        kernels = self.kernels(f"leaves, {self._kind}", rows.dtype)
         return either(kernels, seconds, compiled, plain)
 
     def _found(
@@ -646,6 +660,11 @@ class Engine:
         if self.forest.input_dtype == "float64":
             return [np.float32, np.float64]
         return [np.float32]
+
+
+def _forms_for(layout: Layout, n_rows: int) -> Forms:
+    """Return what the kernels need for so many rows: bitslicing takes many."""
+    return layout.forms if n_rows >= MIN_BLOCK_ROWS else layout.walked_forms
 
 
 def rows_per_block(layout: Layout, rows: NDArray[np.floating]) -> int:

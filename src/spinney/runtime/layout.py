@@ -20,9 +20,9 @@ memory pages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -43,6 +43,9 @@ from spinney.runtime.thresholds import thresholds_for
 
 if TYPE_CHECKING:
     from spinney.forest import Forest
+
+# Leaves whose values are compared with one another at a time, and a few more.
+LEAVES_AT_A_TIME = 65_536
 
 CATEGORY_RULES = {"truncate": 0, "floor": 1, "exact": 2}
 
@@ -72,35 +75,59 @@ class Categories(NamedTuple):
 class Forms(NamedTuple):
     """All that the kernels of a batch need to know of a forest.
 
-    Where `schedule` is None the kernels for it are not compiled: most of the time.
+    Kernels for a part that is None are not compiled, which saves most of the time.
     """
 
     columns: NDArray[np.int64]  # the columns of a row that any node compares
-    walk: Walk
+    walk: Walk | None  # None if all trees are bitsliced
     schedule: Schedule | None  # None if no tree is bitsliced
-    categories: Categories
+    categories: Categories | None  # None if no node looks up any
 
 
-def needed_forms(forms: Forms, others: Sequence[Forms] = ()) -> Forms:
+def needed_forms(forms: Forms) -> Forms:
     """Return the forms of trees without what these trees have no use for.
+
+    Trees of which some are walked and others are bitsliced keep all parts, so that
+    there are not too many kinds of kernels.
 
     Parameters
     ----------
     forms : Forms
         With all parts.
-    others : sequence of Forms
-        Those of other trees, which have to keep the same parts.
     """
-    for one in (forms, *others):
-        # With no condition there is nothing to split.
-        if one.schedule is not None and len(one.schedule.condition_slot) > 0:
-            return forms
-    return forms._replace(schedule=None)
+    assert forms.walk is not None
+    has_special = forms.walk.is_special
+    if not bitslices_any(forms):
+        forms = forms._replace(schedule=None)
+    elif forms.schedule is not None and forms.schedule.is_bitsliced.all():
+        forms = forms._replace(walk=None)
+    else:
+        return forms
+    return forms if has_special else forms._replace(categories=None)
+
+
+def bitslices_any(forms: Forms) -> bool:
+    """Whether any tree is bitsliced: with no condition there is nothing to split."""
+    return forms.schedule is not None and len(forms.schedule.condition_slot) > 0
 
 
 def are_all_walked(forest: Forest) -> bool:
     """Whether no tree is small enough to be bitsliced; told without a layout."""
     return not small_trees(forest).any()
+
+
+def expected_kind(forest: Forest) -> str:
+    """Return the kind of kernels for batches of a forest; told without a layout.
+
+    Small trees may turn out to be walked, because bitslicing does not pay for them:
+    then the kernels of another kind are taken, and perhaps compiled, than expected.
+    """
+    small = small_trees(forest)
+    if small.any() and not small.all():
+        return "mixed"
+    is_special = bool((node_kinds(forest) & (ZERO_IS_MISSING | CATEGORICAL)).any())
+    size = "small" if small.all() else "walked"
+    return f"{size}, categories" if is_special else size
 
 
 @dataclass(frozen=True)
@@ -129,6 +156,12 @@ class Layout:
         """What the kernels of a batch need."""
         return needed_forms(self.all_forms)
 
+    @cached_property
+    def walked_forms(self) -> Forms:
+        """What they need to walk all trees."""
+        forms = self.all_forms._replace(schedule=None)
+        return forms if self.walk.is_special else forms._replace(categories=None)
+
     @property
     def columns(self) -> NDArray[np.int64]:
         """The columns of a row that any node looks at."""
@@ -137,11 +170,13 @@ class Layout:
     @property
     def walk(self) -> Walk:
         """Nodes of all trees."""
+        assert self.all_forms.walk is not None
         return self.all_forms.walk
 
     @property
     def categories(self) -> Categories:
         """Sets of categories."""
+        assert self.all_forms.categories is not None
         return self.all_forms.categories
 
 
@@ -167,7 +202,7 @@ def lay_out(forest: Forest, dtype: type[np.floating], share_leaves: bool) -> Lay
     kind = node_kinds(forest)
     category_set = category_sets(forest)
     bitsliced, schedule, value_index, value_node = bitslice_small_trees(
-        forest, column, threshold, kind, category_set
+        forest, columns.astype(np.int64), column, threshold, kind, category_set
     )
     value_index, value_node = _number_other_leaves(
         forest, value_index, value_node, share_leaves
@@ -206,16 +241,32 @@ def _number_other_leaves(
     """Give leaf value indices to the leaves of the trees that are not bitsliced."""
     leaves = np.flatnonzero((forest.feature < 0) & (value_index < 0))
     if share_leaves:
-        # Shared within a tree only, so that the values of one tree lie together.
-        tree = np.searchsorted(forest.tree_offsets, leaves, side="right")
-        values = forest.value[leaves].view(np.int64)
-        number, n_distinct = distinct_rows(np.column_stack([tree, values]))
+        number, n_distinct = _number_by_value(forest, leaves)
     else:
         number, n_distinct = np.arange(len(leaves)), len(leaves)
     value_index[leaves] = len(value_node) + number
     node_of = np.empty(n_distinct, dtype=np.int64)
     node_of[number] = leaves
     return value_index, np.concatenate([value_node, node_of])
+
+
+def _number_by_value(
+    forest: Forest, leaves: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], int]:
+    """Number leaves so that equal ones of a tree share a number; return how many."""
+    # Shared within a tree only, so that the values of one tree lie together.
+    tree = np.searchsorted(forest.tree_offsets, leaves, side="right")
+    number = np.empty(len(leaves), dtype=np.int64)
+    n_distinct = 0
+    # Some trees at a time: many short arrays are sorted sooner than a long one.
+    begins = np.searchsorted(tree, tree[::LEAVES_AT_A_TIME])
+    for begin, end in pairwise([*np.unique(begins).tolist(), len(leaves)]):
+        part = slice(begin, end)
+        values = forest.value[leaves[part]].view(np.int64)
+        found, n_new = distinct_rows(np.column_stack([tree[part], values]))
+        number[part] = n_distinct + found
+        n_distinct += n_new
+    return number, n_distinct
 
 
 def _pack_nodes(

@@ -7,6 +7,7 @@ empty, all rows of `X` are copied.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.simd import EIGHT, turn_eight
@@ -76,8 +77,9 @@ def load_rows(X, row_indices, first, n_rows, columns, rows):
     return n_nan > 0
 
 
-@kernel
-def find_windows(columns, n_features):
+def find_windows(
+    columns: NDArray[np.int64], n_features: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Cover the columns in use with windows of eight neighbours each.
 
     Parameters
@@ -85,7 +87,7 @@ def find_windows(columns, n_features):
     columns : ndarray of shape (n_columns,), dtype=int64
         The columns in use, ascending.
     n_features : int
-        Length of a row. No window fits into fewer than eight.
+        Length of a row, at least. No window fits into fewer than eight.
 
     Returns
     -------
@@ -94,18 +96,18 @@ def find_windows(columns, n_features):
     members : ndarray of shape (n_windows, 8), dtype=int64
         The numbers of its columns among those in use, `n_columns` for all others.
     """
-    n_columns = columns.shape[0]
-    begins = np.empty(n_columns, dtype=np.uint64)
-    members = np.full((n_columns, EIGHT), n_columns, dtype=np.int64)
-    n_windows, c = 0, 0
-    while n_features >= EIGHT and c < n_columns:
-        begin = min(columns[c], n_features - EIGHT)
-        begins[n_windows] = begin
-        while c < n_columns and columns[c] < begin + EIGHT:
-            members[n_windows, columns[c] - begin] = c
-            c += 1
-        n_windows += 1
-    return begins[:n_windows], members[:n_windows]
+    begins: list[int] = []
+    for column in columns.tolist() if n_features >= EIGHT else []:
+        if not begins or column >= begins[-1] + EIGHT:
+            begins.append(min(column, n_features - EIGHT))
+    # The window of a column that two of them cover is the first one.
+    window = np.searchsorted(begins, columns, side="right") - 1
+    members = np.full((len(begins), EIGHT), len(columns), dtype=np.int64)
+    if begins:
+        before = np.array([-EIGHT, *begins])[window] + EIGHT
+        window -= columns < before
+        members[window, columns - np.array(begins)[window]] = np.arange(len(columns))
+    return np.array(begins, dtype=np.uint64), members
 
 
 @kernel

@@ -18,7 +18,7 @@ from spinney.runtime.compiler import compiles, overload, types
 from spinney.runtime.dropping_kernels import drop_block, finish_rows, take_class
 from spinney.runtime.exit_kinds import DROPPING
 from spinney.runtime.kernel_cache import kernel
-from spinney.runtime.layout import Forms, needed_forms
+from spinney.runtime.layout import Forms, bitslices_any
 from spinney.runtime.row_kernels import finish_block, settle_block
 
 # How a kernel makes a number of each type from a mark.
@@ -76,6 +76,7 @@ def join_stages(
     joined = _joined(stages)
     # These three are views of the same words.
     walk = joined.forms.walk
+    assert walk is not None
     walk = walk._replace(
         threshold=walk.link.view(walk.threshold.dtype),
         value_index=walk.link.view(walk.value_index.dtype),
@@ -86,9 +87,9 @@ def join_stages(
     marks = np.zeros((len(stages) + 1, fields.shape[1]), dtype=np.int64)
     marks[1:, is_array] = np.cumsum(fields[:, is_array], axis=0)
     marks[:-1, ~is_array] = fields[:, ~is_array]
-    if not keeps_schedule:
-        others = [stage.forms for stage in stages]
-        joined = joined._replace(forms=needed_forms(joined.forms, others))
+    # The other parts are kept: a stage may be walked, or be left for a few rows.
+    if not (keeps_schedule or any(bitslices_any(stage.forms) for stage in stages)):
+        joined = joined._replace(forms=joined.forms._replace(schedule=None))
     if exit_number is None:
         exit_number = np.arange(len(stages))
     if of_class is None:
@@ -277,7 +278,7 @@ def evaluate_stages(
         stage = stage_of(stages, s)
         n_here, rows, added_to = n_left, row_index, totals
         if drops:
-            n_trees = stage.forms.walk.depth.shape[0]
+            n_trees = stage.tree_output.shape[0]
             n_here = take_class(
                 totals[:n_left],
                 row_index[:n_left],
@@ -330,7 +331,7 @@ def evaluate_stages(
             totals[:n_left], row_index[:n_left], decision_threshold, tolerance, classes
         )
         return n_stages, 0
-    n_trees = stages.joined.forms.walk.depth.shape[0]
+    n_trees = stages.joined.tree_output.shape[0]
     finish_block(
         totals[:n_left],
         row_index[:n_left],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,40 +16,59 @@ from spinney.runtime.conditions import MAX_BITSLICED_LEAVES
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
 
+# Trees that are bitsliced, and some that are too large for that.
+SMALL, LARGE = (1, 1), (MAX_BITSLICED_LEAVES, MAX_BITSLICED_LEAVES)
 
-def _small_forest(input_dtype: str, sum_dtype: str) -> Forest:
-    """Return a forest of two stumps."""
+
+def example_forest(
+    row_type: str = "float32",
+    sum_type: str = "float64",
+    sizes: Sequence[int] = SMALL,
+    has_categories: bool = False,
+) -> Forest:
+    """Return a forest that uses kernels of some kind.
+
+    Parameters
+    ----------
+    row_type, sum_type : {"float32", "float64"}
+        Types of rows and sums.
+    sizes : sequence of int
+        Number of inner nodes of each tree.
+    has_categories : bool, default=False
+        Whether the first root looks up a category.
+    """
+    trees = []
+    for tree, n_inner in enumerate(sizes):
+        node = np.arange(2 * n_inner + 1)
+        is_inner = node < n_inner
+        first = sum(2 * size + 1 for size in sizes[:tree])
+        left = np.where(is_inner, 2 * node + 1 + first, -1)
+        right = np.where(is_inner, left + 1, -1)
+        feature = np.where(is_inner, tree % 2, -1)
+        trees.append((feature, left, right, np.where(node % 2, -1.0, 1.0)))
+    feature, left, right, value = (
+        np.concatenate(part) for part in zip(*trees, strict=True)
+    )
+    n_nodes = len(feature)
+    categories: dict[str, Any] = {}
+    if has_categories:
+        categories["category_set"] = np.where(np.arange(n_nodes) == 0, 0, -1)
+        categories["category_offsets"] = np.array([0, 1])
+        categories["category_words"] = np.array([1])
     return Forest(
-        tree_offsets=np.array([0, 3, 6]),
-        feature=np.array([0, -1, -1, 1, -1, -1]),
-        threshold=np.zeros(6),
-        left=np.array([1, -1, -1, 4, -1, -1]),
-        right=np.array([2, -1, -1, 5, -1, -1]),
-        value=np.array([0.0, -1.0, 1.0, 0.0, -2.0, 2.0]),
+        tree_offsets=np.concatenate([[0], np.cumsum(2 * np.array(sizes) + 1)]),
+        feature=feature,
+        threshold=np.zeros(n_nodes),
+        left=left,
+        right=right,
+        value=value,
         n_features=2,
         aggregation="sum",
         classes=np.array([0, 1]),
         link="logistic",
-        input_dtype=input_dtype,
-        sum_dtype=sum_dtype,
-    )
-
-
-def _walked(forest: Forest) -> Forest:
-    """Return two trees that are too large to be bitsliced, otherwise as in a forest."""
-    n_inner = MAX_BITSLICED_LEAVES
-    n_nodes = 2 * n_inner + 1
-    inner = np.arange(n_nodes) < n_inner
-    left = np.where(inner, 2 * np.arange(n_nodes) + 1, -1)
-    right = np.where(inner, left + 1, -1)
-    return forest.replace(
-        tree_offsets=np.array([0, n_nodes, 2 * n_nodes]),
-        feature=np.tile(np.where(inner, 0, -1), 2),
-        threshold=np.zeros(2 * n_nodes),
-        left=np.concatenate([left, np.where(inner, left + n_nodes, -1)]),
-        right=np.concatenate([right, np.where(inner, right + n_nodes, -1)]),
-        value=np.zeros(2 * n_nodes),
-        missing_left=np.zeros(2 * n_nodes, dtype=bool),
+        input_dtype=row_type,
+        sum_dtype=sum_type,
+        **categories,
     )
 
 
@@ -98,10 +118,17 @@ def engine_uses() -> dict[str, Callable[[], object]]:
     for row_type, sum_type in kinds:
         rows = np.zeros((2 * MIN_BLOCK_ROWS, 2), dtype=row_type)
         name = f"{row_type} rows, {sum_type} sums"
-        forest = _small_forest(row_type, sum_type)
-        walked = _walked(forest)
-        uses[f"batches, {name}"] = partial(forest.predict, rows)
-        uses[f"batches of large trees, {name}"] = partial(walked.predict, rows)
+        make = partial(example_forest, row_type, sum_type)
+        forest, coded = make(), make(has_categories=True)
+        by_trees = {
+            "": forest,
+            " of large trees": make(LARGE),
+            " of small and large trees": make((*SMALL, *LARGE)),
+            " with categories": coded,
+            " of large trees with categories": make(LARGE, has_categories=True),
+        }
+        for trees, one in by_trees.items():
+            uses[f"batches{trees}, {name}"] = partial(one.predict, rows)
         uses[f"small batches, {name}"] = partial(forest.predict, rows[:2])
         uses[f"batches of one row, {name}"] = partial(forest.predict, rows[:1])
         uses[f"single rows, {name}"] = partial(_answer_row, forest, rows[0])
@@ -109,17 +136,10 @@ def engine_uses() -> dict[str, Callable[[], object]]:
         if sum_type == "float32":
             several = _of_three_classes(forest)
             uses["softmax of a row"] = partial(several.predict_proba, rows[:1])
-        coded = forest.replace(
-            category_set=np.array([0, -1, -1, -1, -1, -1]),
-            category_offsets=np.array([0, 1]),
-            category_words=np.array([1]),
-        )
         uses[f"categories in small batches, {name}"] = partial(coded.predict, rows[:2])
         if sum_type == "float64":
-            uses[f"leaves, {row_type} rows"] = partial(forest.leaves, rows)
-            uses[f"leaves of large trees, {row_type} rows"] = partial(
-                walked.leaves, rows
-            )
+            for trees, one in by_trees.items():
+                uses[f"leaves{trees}, {row_type} rows"] = partial(one.leaves, rows)
             uses[f"categories, {row_type} rows"] = partial(_answer_row, coded, rows[0])
             uses[f"categories of a few, {row_type} rows"] = partial(
                 _widen, coded, rows[:2]
@@ -128,7 +148,7 @@ def engine_uses() -> dict[str, Callable[[], object]]:
             early = EarlyExitEngine(forest, rule)
             read_only = forest.engine.rows(rows)
             name = f"early exits, {row_type} rows"
-            of_walked = EarlyExitEngine(walked, rule)
+            of_walked = EarlyExitEngine(make(LARGE), rule)
             uses[f"{name}, batches"] = partial(early.evaluate, read_only)
             uses[f"{name}, batches of large trees"] = partial(
                 of_walked.evaluate, read_only

@@ -269,7 +269,8 @@ def blend(
     # Probability of not having stopped, given that j of the first i votes are positive.
     here = np.zeros((n_rules, n_voters + 2))
     there = np.zeros((n_rules, n_voters + 2))
-    here[:, 1] = weights
+    for k in range(n_rules):
+        here[k, 1] = weights[k]
     flags = np.zeros((n_rules, n_voters + 1))
     stops = np.zeros(n_voters + 1)
     n_extra = 0

@@ -11,6 +11,7 @@ The same rules as in `step_kernels` apply.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from spinney.runtime.bitslicing import Bitsliced
 from spinney.runtime.conditions import MISSING_LEFT
 from spinney.runtime.kernel_cache import kernel
 from spinney.runtime.layout import Categories, Walk
-from spinney.runtime.loading import find_windows, load_columns
+from spinney.runtime.loading import ALL_ROWS, find_windows, load_columns
 from spinney.runtime.simd import (
     STRIDE,
     WORD,
@@ -135,7 +136,13 @@ def choose_bitsliced(
     return n_bitsliced, n_new, n_walked
 
 
-@kernel
+@cache
+def _windows_of_all(n_columns: int) -> tuple[NDArray[Any], ...]:
+    """Return all columns, and the windows that cover them."""
+    used = np.arange(n_columns)
+    return used, *find_windows(used, n_columns + 1)
+
+
 def transpose_rows(rows: NDArray[Any], columns: NDArray[Any]) -> None:
     """Copy a block of rows, column after column.
 
@@ -146,18 +153,16 @@ def transpose_rows(rows: NDArray[Any], columns: NDArray[Any]) -> None:
     columns : ndarray of shape (n_columns + 1, n_words * 64)
         Overwritten. What is beyond the last row, and the last column, is of no meaning.
     """
-    n_columns = columns.shape[0] - 1
-    used = np.arange(n_columns)
-    begins, members = find_windows(used, rows.shape[1])
+    used, begins, members = _windows_of_all(len(columns) - 1)
     load_columns(
         rows,
-        np.empty(0, dtype=np.int64),  # all rows
+        ALL_ROWS,
         0,
-        rows.shape[0],
+        len(rows),
         used,
         begins,
         members,
-        np.arange(n_columns + 1) * columns.shape[1],
+        np.arange(len(columns)) * columns.shape[1],
         columns.reshape(-1),
         np.empty(members.size, dtype=np.uint64),
     )
@@ -339,6 +344,7 @@ def step_bitsliced(
                 planes[: n_words * (8 if n_planes <= 8 else 16)],
             )
             value_indices_of_planes(0, n_planes, n_words, n_words, planes, padded, 0)
-            here[:] = padded[:n_rows]
+            for r in range(n_rows):
+                here[r] = padded[r]
         _list_changes(paths, tree, before[tree], after[tree], table, change)
         _add_changes(change, n_values, output[tree], here, sums)

@@ -208,7 +208,8 @@ def step_block(
             continue
         node = position[t]
         if level > 0:
-            old[:] = node
+            for r in range(node.shape[0]):
+                old[r] = node[r]
         else:
             node[:] = 0
         if walk.is_special:
