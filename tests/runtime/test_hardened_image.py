@@ -36,9 +36,9 @@ import numpy as np
 import spinney
 assert spinney.__file__.startswith(os.environ["PYTHONPATH"]), spinney.__file__
 from numba.core.dispatcher import Dispatcher
-from spinney.runtime.warming import _small_forest
+from spinney.runtime.warming import example_forest
 
-forest = _small_forest("float32", "float64")
+forest = example_forest()
 rows = np.array([[-1, -1], [1, -1], [-1, 1], [1, 1]] * 25, dtype=np.float32)
 assert forest.predict(rows).tolist() == [0, 0, 1, 1] * 25
 assert forest.predictor()(rows[3]) == 1
