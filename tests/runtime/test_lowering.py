@@ -86,6 +86,20 @@ def test_the_other_way_round(folder):
     assert difference(VALUES) == 50 - 703
 
 
+def test_each_numba_that_is_admitted_has_the_parts_that_are_relied_on(monkeypatch):
+    _, _, difference = fresh_kernels()
+    usual, public = lowering._Compiler.compile_extra, []
+
+    def noted(compiler, function):
+        if function is difference.py_func and type(compiler) is lowering._Compiler:
+            public.append(function)
+        return usual(compiler, function)
+
+    monkeypatch.setattr(lowering._Compiler, "compile_extra", noted)
+    assert difference(VALUES) == 50 - 703
+    assert not public
+
+
 @pytest.mark.parametrize("is_on", [True, False])
 def test_no_garbage_is_collected_while_a_kernel_is_compiled(monkeypatch, is_on):
     _, _, difference = fresh_kernels()

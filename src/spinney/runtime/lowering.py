@@ -45,6 +45,10 @@ else:
     _environment_of, _CompilerError = lookup_environment, NumbaError
     _Function = BaseFunction
 
+# Before 0.62, Numba sets the passes up once for all functions of a module: going over
+# declarations takes no time there.
+_PASSES_OF_MODULE = is_known and numba.version_info.short < (0, 62)
+
 _ENVIRONMENT = "_ZN08NumbaEnv"
 
 
@@ -53,6 +57,9 @@ class LinkedLibrary(_Library):
 
     def _optimize_functions(self, module: Any) -> None:
         """Simplify what is defined in a module; Numba goes over declarations, too."""
+        if _PASSES_OF_MODULE:
+            super()._optimize_functions(module)
+            return
         module.data_layout = self._codegen._data_layout
         for function in module.functions:
             if not function.is_declaration:
