@@ -26,6 +26,7 @@ from sklearn.ensemble import (
 )
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -166,6 +167,23 @@ def test_models_of_other_libraries_inside(tmp_path):
     np.testing.assert_array_equal(fast.predict(X), model.predict(X))
     # XGBoost's own exponential function rounds otherwise now and then.
     np.testing.assert_allclose(fast.predict_proba(X), model.predict_proba(X), rtol=1e-6)
+
+
+def test_nothing_is_held_to_names_that_lightgbm_made_up(tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    member = lightgbm.LGBMClassifier(n_estimators=4, verbose=-1, n_jobs=1)
+    stack = StackingClassifier([("a", member)], cv=2).fit(X, TWO)
+    search = GridSearchCV(member, {"max_depth": [3]}, cv=2).fit(X, TWO)
+    moved = FixedThresholdClassifier(member, threshold=0.4).fit(X, TWO)
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    pairs = ((stack, X), (search, X), (search, frame), (moved, X), (moved, frame))
+    for model, rows in pairs:
+        fast = in_file(spinney.accelerate(model), tmp_path)
+        np.testing.assert_array_equal(fast.predict(rows), model.predict(X))
+        assert not hasattr(fast, "feature_names_in_")
+    names = [f"Column_{k}" for k in range(5)]
+    own = RandomForestClassifier(3).fit(pd.DataFrame(X, columns=names), TWO)
+    assert list(spinney.accelerate(own).feature_names_in_) == names
 
 
 @pytest.mark.parametrize("strategy", ["one_output_per_tree", "multi_output_tree"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ def set_columns_of_model(estimator: Any, model: Any, whole: Any) -> None:
 
     Names are those of scikit-learn's models and pipelines, which hold rows to them.
     Other libraries make names up for columns that have none; the forest itself looks
-    after those.
+    after those, also where a model of scikit-learn has such names from a member.
 
     Parameters
     ----------
@@ -47,5 +48,20 @@ def set_columns_of_model(estimator: Any, model: Any, whole: Any) -> None:
         names = getattr(model, "feature_names_in_", None)
     if n_columns is not None:
         estimator.n_features_in_ = int(n_columns)
-    if names is not None:
+    if names is not None and not _are_made_up(names):
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
+
+
+def _are_made_up(names: Any) -> bool:
+    """Whether LightGBM made the names up, for the columns of an array.
+
+    Before 4.7 it tells scikit-learn of them as if they were those of a data frame, and
+    a search or a stack takes them over, but does not hold rows to them. Names that
+    scikit-learn has from a data frame are objects.
+    """
+    if np.asarray(names).dtype.kind != "U":
+        return False
+    if any(name != f"Column_{k}" for k, name in enumerate(names)):
+        return False
+    version = getattr(sys.modules.get("lightgbm"), "__version__", "4.7")
+    return tuple(map(int, version.split(".")[:2])) < (4, 7)
