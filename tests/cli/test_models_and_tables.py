@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import joblib
@@ -154,7 +155,9 @@ def test_the_bar_of_the_command_is_the_only_one(folder, monkeypatch, command):
             pytest.fail(f"fit draws a bar of its own: {what}")
 
     # As in a terminal, where a fit shows what it does.
-    monkeypatch.setattr("typer.testing._NamedTextIOWrapper.isatty", lambda _: True)
+    # Click's in older versions of Typer, its own in newer ones.
+    runner = inspect.getmodule(CliRunner.isolation)
+    monkeypatch.setattr(runner._NamedTextIOWrapper, "isatty", lambda _: True)
     monkeypatch.setattr("spinney.base.progress.PatientBar", OfAFit)
     arguments = (command, folder / "model.joblib", folder / "rows.parquet", "--trust")
     done = run(*arguments, "--target", "diagnosis", "--quiet")

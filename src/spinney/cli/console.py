@@ -78,10 +78,13 @@ def progress_bar(console: Console, what: str) -> Iterator[Callable[..., None]]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[words]}"),
     )
-    hidden = not console.is_terminal
+    if not console.is_terminal:  # where Rich before 14.3 prints an empty line
+        with _held_back():
+            yield lambda share, words="": None
+        return
     with (
         _held_back(),
-        Progress(*columns, console=console, transient=True, disable=hidden) as bar,
+        Progress(*columns, console=console, transient=True) as bar,
     ):
         task = bar.add_task(what, total=1.0, words="")
 
