@@ -365,7 +365,7 @@ def test_rows_of_forests_rank_by_their_leaves(name, tmp_path):
     assert here.sum() > 100
     found = quick.predict_proba(X[here])[:, 1]
     trees = quick.forest_.take(quick.order_[: means.point])
-    votes = trees.votes(X[here]).sum(axis=1)
+    votes = trees.votes(X[here]).sum(axis=1, dtype=np.int64)
     # Votes have few values; leaves tell apart rows with the same ones.
     assert len(np.unique(found)) > 3 * len(np.unique(votes))
     most = np.bincount(votes).argmax()

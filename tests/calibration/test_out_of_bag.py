@@ -151,7 +151,8 @@ def test_a_strategy_fitted_on_training_rows_keeps_its_bound_on_new_rows():
     model.fit(X[:3000], y[:3000])
     forest = spinney.read_model(model)
     votes = forest.votes(X)
-    held_out = np.bincount(votes[3000:].sum(axis=1), minlength=N_TREES + 1) / 9000
+    counts = votes.sum(axis=1, dtype=np.int64)
+    held_out = np.bincount(counts[3000:], minlength=N_TREES + 1) / 9000
     mask = out_of_bag_mask(model, 3000)
     weights = positive_vote_weights(votes[:3000], mask)
     bound = 0.005
@@ -161,7 +162,7 @@ def test_a_strategy_fitted_on_training_rows_keeps_its_bound_on_new_rows():
     assert wrong @ held_out < 1.2 * bound
     assert asked @ held_out < 1.1 * best.expected_votes
     # Votes of trees that have seen the row are no substitute.
-    seen = np.bincount(votes[:3000].sum(axis=1), minlength=N_TREES + 1)
+    seen = np.bincount(counts[:3000], minlength=N_TREES + 1)
     naive = spinney.optimal_strategy(N_TREES, bound, votes=seen)
     assert naive.profile()[1] @ held_out > 3.0 * bound
 
