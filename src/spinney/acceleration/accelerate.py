@@ -15,7 +15,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import (
-    _safe_indexing,
     check_random_state,
     column_or_1d,
 )
@@ -49,7 +48,7 @@ from spinney.cascade.dropping import can_drop_classes
 from spinney.errors import InvalidArgumentError, SpinneyWarning, UnsupportedModelError
 from spinney.forest import Forest
 from spinney.forest.frame_kinds import is_missing
-from spinney.forest.frames import as_known_frame
+from spinney.forest.frames import as_known_frame, rows_at
 from spinney.readers import read_model
 from spinney.runtime.compile_notice import not_mentioned
 from spinney.sequential.classifier import SequentialVotingClassifier
@@ -449,9 +448,9 @@ def _shared_out(
         assert y is not None
         true = class_codes(whole.classes_, y)
     return Parts(
-        to_fit=_safe_indexing(X, parts.fit),
-        to_compare=_safe_indexing(X, parts.compare),
-        to_prove=_safe_indexing(X, parts.prove),
+        to_fit=rows_at(X, parts.fit),
+        to_compare=rows_at(X, parts.compare),
+        to_prove=rows_at(X, parts.prove),
         given=np.bincount(full, minlength=len(limits.classes)),
         share_to_prove=shares["prove"],
         true_compare=None if true is None else true[parts.compare],

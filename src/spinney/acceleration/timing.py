@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from spinney.forest.frames import frame_of
+from spinney.forest.frames import frame_of, rows_at
 from spinney.runtime.choice import kernels_at_once
 
 # A sample lasts at least this long; shorter calls are repeated within it.
@@ -161,7 +160,7 @@ def microseconds_per_row(
     """
     n_rows = _num_samples(X)
     # Repeated if there are fewer: a batch of a few thousand is mostly overhead.
-    batch = _safe_indexing(X, np.resize(np.arange(min(n_rows, BATCH)), BATCH))
+    batch = rows_at(X, np.resize(np.arange(min(n_rows, BATCH)), BATCH))
     batches = [Timer(one.predict, [batch], n_calls=1) for one in classifiers]
     rows = rows_for_predictor(classifiers[0], X, SINGLE_ROWS)
     if rows is not None:
@@ -170,7 +169,7 @@ def microseconds_per_row(
         ]
     else:
         # Steps before the model cost the most then; they are part of the prediction.
-        few = [_safe_indexing(X, [k]) for k in range(min(n_rows, SINGLE_ROWS // 10))]
+        few = [rows_at(X, [k]) for k in range(min(n_rows, SINGLE_ROWS // 10))]
         singles = [Timer(one.predict, few, n_calls=len(few)) for one in classifiers]
     run_in_turn(batches + singles, 0.0, min_samples=ROUNDS)
     return [
@@ -201,7 +200,7 @@ def rows_for_predictor(
     """
     if classifier.has_preprocessing:
         return None
-    few = _safe_indexing(X, np.arange(min(n_rows, _num_samples(X))))
+    few = rows_at(X, np.arange(min(n_rows, _num_samples(X))))
     if classifier.forest_.encoder is not None:
         frame = frame_of(few)
         if frame is not None:

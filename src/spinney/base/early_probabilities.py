@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from spinney.base.estimator import EnsembleClassifier
@@ -16,6 +15,7 @@ from spinney.calibration.exit_probabilities import LEAD, ExitProbabilities
 from spinney.calibration.leaf_means import LeafMeans
 from spinney.errors import FormatError
 from spinney.forest import Forest
+from spinney.forest.frames import rows_at
 from spinney.persistence.container import Arrays
 from spinney.persistence.fields import take_array
 from spinney.runtime.early_exit import EarlyExitEngine
@@ -83,7 +83,7 @@ class EarlyProbabilities(EnsembleClassifier):
         n_rows = _num_samples(rows)
         if n_rows > MOST_ROWS:
             spread = np.linspace(0, n_rows - 1, MOST_ROWS).astype(np.intp)
-            rows = _safe_indexing(rows, spread)
+            rows = rows_at(rows, spread)
         points, scale = self._points_and_scale()
         self._exit_probabilities = None
         if self.rule_.kind == DROPPING:
@@ -168,7 +168,7 @@ class EarlyProbabilities(EnsembleClassifier):
         stays = n_evaluated == self.rule_.n_trees
         last = np.flatnonzero(stays)
         if not stays.all():
-            own = self._own_probabilities(_safe_indexing(rows, last), sums[last])
+            own = self._own_probabilities(rows_at(rows, last), sums[last])
         else:
             own = self._own_probabilities(rows, sums)
         if self._decides_otherwise():
@@ -183,7 +183,7 @@ class EarlyProbabilities(EnsembleClassifier):
             here = np.flatnonzero(n_evaluated == known.leaf_means.point)
             if len(here):
                 sums[here, 0] = known.leaf_means.scores(
-                    _safe_indexing(rows, here), self.n_jobs
+                    rows_at(rows, here), self.n_jobs
                 )
         found[early] = known.probabilities(
             classes[early], n_evaluated[early], sums[early]

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import (
     Tags,
-    _safe_indexing,
     assert_all_finite,
     check_random_state,
     column_or_1d,
@@ -35,7 +34,7 @@ from spinney.errors import (
 from spinney.forest import Forest
 from spinney.forest.blocks import BlockedRows
 from spinney.forest.derived import Derived
-from spinney.forest.frames import as_known_frame, in_order_of, is_frame
+from spinney.forest.frames import as_known_frame, in_order_of, is_frame, rows_at
 from spinney.forest.sparse import is_sparse
 from spinney.readers import read_model
 from spinney.readers.wrapped import parted, through_steps
@@ -294,9 +293,9 @@ class EnsembleClassifier(
             trained_on, left = plain_held_out_split(len(y), rng)
             _warn_of_unknown_classes(y, trained_on)
         self.estimator_ = clone(self.estimator).fit(
-            _safe_indexing(X, trained_on), y[trained_on]
+            rows_at(X, trained_on), y[trained_on]
         )
-        return _safe_indexing(X, left), y[left]
+        return rows_at(X, left), y[left]
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return `X` and `y`, checked as far as no forest is needed for it."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from spinney.calibration.bounds import Certificate
@@ -27,7 +27,7 @@ from spinney.calibration.monitor_status import (
     counts_in,
 )
 from spinney.errors import InvalidArgumentError
-from spinney.forest.frames import as_known_frame
+from spinney.forest.frames import as_known_frame, rows_at
 from spinney.forest.locks import ForkSafeLock
 from spinney.runtime.row_predictors import row_as_table, values_by_name
 
@@ -159,7 +159,7 @@ class Monitor:
         labels: NDArray[Any] = self.classifier.predict(X)
         chosen = self._choose(len(labels))
         if len(chosen):
-            full = self.classifier.predict_model(_safe_indexing(X, chosen))
+            full = self.classifier.predict_model(rows_at(X, chosen))
             self._add(self._counts(labels[chosen], full))
         return labels
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
 from spinney.base.parameters import check_choice, check_costs
@@ -20,6 +20,7 @@ from spinney.calibration.row_splits import SHARES, split_by_use
 from spinney.cascade.orders import check_order_name, find_order, is_named
 from spinney.cascade.rungs import RULES, RuleFamily
 from spinney.errors import InvalidArgumentError
+from spinney.forest.frames import rows_at
 from spinney.ordering import ScoreTable
 from spinney.runtime.early_exit import EarlyExitEngine
 from spinney.runtime.exit_rule import ExitRule
@@ -99,7 +100,7 @@ class _CalledScorers:
         return np.tile(self.base, (n_rows, 1))
 
     def take(self, rows: Any, index: NDArray[np.int64]) -> Any:
-        return _safe_indexing(rows, index)
+        return rows_at(rows, index)
 
     def contribution(self, voting: str, voter: int, rows: Any) -> NDArray[np.float64]:
         shape = (_num_samples(rows), len(self.base))

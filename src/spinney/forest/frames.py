@@ -84,6 +84,23 @@ def in_order_of(X: Any, names: Sequence[str] | None) -> Any:
     return frame.in_order_of(names).native
 
 
+def rows_at(X: Any, index: Any) -> Any:
+    """Return some of the rows of a table, as a table of the same kind.
+
+    Parameters
+    ----------
+    X : data frame, array, sparse array or list
+        The rows.
+    index : slice, list of int or ndarray of int or bool
+        Which of them.
+    """
+    if _class_of(X) is ArrowFrame:  # scikit-learn takes rows of them since 1.7
+        return ArrowFrame(X).rows(index).native
+    from sklearn.utils import _safe_indexing
+
+    return _safe_indexing(X, index)
+
+
 def is_frame(X: Any) -> bool:
     """Whether something is a data frame of pandas, Polars or PyArrow."""
     return _class_of(X) is not None

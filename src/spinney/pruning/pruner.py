@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,6 +27,7 @@ from spinney.errors import (
 )
 from spinney.forest import Forest
 from spinney.forest.class_votes import check_votes_by_class
+from spinney.forest.frames import rows_at
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import part_forest_to_parts, take_setting
 from spinney.pruning.costs import Purchases, integer_multiples, is_amount, purchases_for
@@ -298,7 +299,7 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
         # Out-of-bag rows are identified by their index among all training rows.
         if not by_bag and not weights.all():
             weighs = np.flatnonzero(weights)
-            X, y, weights = _safe_indexing(X, weighs), y[weighs], weights[weighs]
+            X, y, weights = rows_at(X, weighs), y[weighs], weights[weighs]
         if is_trained(self.estimator):
             self.estimator_ = self.estimator
         else:
@@ -310,9 +311,9 @@ class FeatureCostPruner(EnsembleClassifier, FeatureCostClassifier):
             if sample_weight is not None:
                 given["sample_weight"] = weights[trained_on]
             self.estimator_ = clone(self.estimator).fit(
-                _safe_indexing(X, trained_on), y[trained_on], **given
+                rows_at(X, trained_on), y[trained_on], **given
             )
-            X, y, weights = _safe_indexing(X, left), y[left], weights[left]
+            X, y, weights = rows_at(X, left), y[left], weights[left]
         forest = read_model(parted(self.estimator_).ensemble)
         check_votes_by_class(forest, type(self).__name__)
         self.full_forest_ = self.forest_ = forest

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 
+from spinney.forest.frames import rows_at
 from spinney.pruning.frontier import spread_over_costs
 from spinney.report.classifiers import feature_costs
 from spinney.report.histograms import of_numbers
@@ -123,7 +123,7 @@ def _measured(classifier: Any, X: Any, y: NDArray[Any]) -> list[dict[str, float]
     """Return cost and error on the given rows at points spread over the frontier."""
     if len(y) > MOST_ROWS:
         some = np.sort(np.random.RandomState(0).permutation(len(y))[:MOST_ROWS])
-        X, y = _safe_indexing(X, some), y[some]
+        X, y = rows_at(X, some), y[some]
     spread = spread_over_costs(classifier.frontier_.cost, MOST_POINTS)
     # The forest in use lies on the line, too; it may be none of the frontier.
     forests = [classifier.forest_at(point) for point in spread] + [classifier.forest_]

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 
 from spinney.base.estimator import class_codes
 from spinney.base.progress import say_nothing
@@ -18,6 +17,7 @@ from spinney.calibration.ladder import boldest_kept
 from spinney.calibration.limits import Limits, largest_bound, limits_for
 from spinney.calibration.row_splits import SHARES, split_rows
 from spinney.errors import SpinneyWarning
+from spinney.forest.frames import rows_at
 from spinney.report.classifiers import exits_early, n_sums
 
 # Levels as multiples of the classifier's own, up to the largest that makes sense.
@@ -288,12 +288,12 @@ class _Half:
         tried = [0.0, *_rungs(max(levels), min(filter(None, levels)))]
         if not self.by_rows:
             tried = levels
-        rows = _safe_indexing(self.X, self.to_fit)
+        rows = rows_at(self.X, self.to_fit)
         rules = []
         for rule in self.classifier.at_levels(rows, tried):
             rules.append(rule)
             show(len(rules) / len(tried))
-        fresh = _safe_indexing(self.X, self.to_measure)
+        fresh = rows_at(self.X, self.to_measure)
         counted = cache(lambda k: rules[k].predict_counted(fresh))
         choose = self._chooser(rules)
         for level, measured in found.items():
@@ -311,7 +311,7 @@ class _Half:
         classes = self.classifier.classes_
         if not len(self.to_prove):
             return lambda limits: None
-        rows = _safe_indexing(self.X, self.to_prove)
+        rows = rows_at(self.X, self.to_prove)
         # What `accelerate` has made is compared with the model, whatever is counted.
         full = self.answers.own[self.to_prove]
         if not hasattr(self.classifier, "acceleration_"):

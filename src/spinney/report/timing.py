@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from spinney.acceleration.timing import Timer, rows_for_predictor, run_in_turn
 from spinney.base.estimator import unwrapped
 from spinney.forest import Forest
+from spinney.forest.frames import rows_at
 
 BATCH_ROWS = 4096
 SINGLE_ROWS = 200
@@ -40,7 +40,7 @@ def measure_times(classifier: Any, X: Any) -> dict[str, Any]:
         it is available. None for what cannot be compared.
     """
     n_rows = min(BATCH_ROWS, _num_samples(X))
-    rows = _safe_indexing(X, np.arange(n_rows))
+    rows = rows_at(X, np.arange(n_rows))
     batch, batch_full = _microseconds(
         Timer(classifier.predict, [rows], n_calls=1),
         Timer(classifier.predict_full, [rows], n_calls=1),
@@ -82,7 +82,7 @@ def _times_of_original(classifier: Any, rows: Any, n_rows: int) -> dict[str, Any
     model = unwrapped(model)
     if isinstance(model, Forest) or not callable(getattr(model, "predict", None)):
         return nothing
-    few = [_safe_indexing(rows, [k]) for k in range(min(n_rows, ORIGINAL_ROWS))]
+    few = [rows_at(rows, [k]) for k in range(min(n_rows, ORIGINAL_ROWS))]
     # A library may refuse rows that spinney takes, with any exception.
     try:
         batch, single = _microseconds(

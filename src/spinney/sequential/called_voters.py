@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing, check_array
+from sklearn.utils import check_array
 from sklearn.utils.validation import _num_samples
 
 from spinney.base.estimator import unwrapped
 from spinney.errors import UnsupportedModelError
+from spinney.forest.frames import rows_at
 from spinney.runtime.final_classes import leading_class
 
 # Models add up in float32 if that is what the voters return, and in nothing coarser.
@@ -107,7 +108,7 @@ class CalledVoters:
 
     def take(self, rows: Any, index: NDArray[np.int64]) -> Any:
         """Return some of the rows."""
-        return _safe_indexing(rows, index)
+        return rows_at(rows, index)
 
     # ---------------------------------------------------------------- one voter
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from spinney.base.classifier_fields import (
@@ -32,6 +32,7 @@ from spinney.calibration.limits import Bounds, Limits, check_bounds
 from spinney.calibration.promise import Promise
 from spinney.errors import FormatError, InvalidArgumentError, UnsupportedModelError
 from spinney.forest import Forest
+from spinney.forest.frames import rows_at
 from spinney.persistence.container import Arrays, Settings
 from spinney.persistence.fields import take_setting
 from spinney.readers import read_model
@@ -444,8 +445,8 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         parts = self._shared_out(
             _num_samples(rows), lambda: self._full_classes(rows), limits, rng
         )
-        problem = self._problem(_safe_indexing(rows, parts.fit), order, votes, rng)
-        fresh = _safe_indexing(rows, parts.prove)
+        problem = self._problem(rows_at(rows, parts.fit), order, votes, rng)
+        fresh = rows_at(rows, parts.prove)
         full = self._full_classes(fresh)
         engine_for = self._engine_for
         if isinstance(self._voters, CalledVoters):
@@ -509,7 +510,7 @@ class SequentialVotingClassifier(EarlyExitClassifier):
         if limits.by_class is not None:
             every = np.arange(_num_samples(rows))
             drawn = limits.balanced(every, self._full_classes(rows), rng)
-            rows = _safe_indexing(rows, drawn)
+            rows = rows_at(rows, drawn)
         problem = self._problem(rows, order, None, rng)
         makers = [lambda: self._solved(problem, 0.0, rng)]
         if bound > 0.0:

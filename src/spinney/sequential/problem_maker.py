@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from spinney.base.parameters import check_choice
@@ -18,6 +17,7 @@ from spinney.calibration.out_of_bag import (
     positive_vote_weights,
 )
 from spinney.errors import InvalidArgumentError
+from spinney.forest.frames import rows_at
 from spinney.sequential.called_voters import CalledVoters
 from spinney.sequential.few_classes import HardVotesOfFew, are_few
 from spinney.sequential.problems import (
@@ -104,7 +104,7 @@ class ProblemMaker:
         if voting == "hard":
             counts = voters.totals(voting, rows, self.n_jobs).astype(np.int64)
             return self._counted(counts)
-        rows = _safe_indexing(rows, self._not_too_many(_num_samples(rows), rng))
+        rows = rows_at(rows, self._not_too_many(_num_samples(rows), rng))
         added = voters.contributions(voting, rows, self.n_jobs)
         classes = voters.full_classes(voting, rows, self.n_jobs)
         return self._soft(added, classes)
@@ -142,7 +142,7 @@ class ProblemMaker:
         if voting == "hard":
             return self._counted(class_counts(cast, mask, len(voters.classes), rng))
         kept = self._not_too_many(len(mask), rng)
-        some = _safe_indexing(rows, kept)
+        some = rows_at(rows, kept)
         added = voters.contributions(voting, some, self.n_jobs)
         filled = filled_scores(added, mask[kept], rng)
         totals = filled.sum(axis=1)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 
+from spinney.forest.frames import rows_at
 from spinney.runtime.early_exit import CalledEnsemble
 
 
@@ -55,4 +55,4 @@ class RememberedVoters:
         self, voting: str, rows: NDArray[np.intp], totals: NDArray[np.float64]
     ) -> NDArray[np.intp]:
         """Return the classes of rows for which all members were called."""
-        return self._voters.decide(voting, _safe_indexing(self._rows, rows), totals)
+        return self._voters.decide(voting, rows_at(self._rows, rows), totals)
