@@ -89,10 +89,10 @@ def test_help_of_a_subcommand_has_an_example_and_the_common_options(subcommand):
     [
         ("", "Usage"),
         ("nope", "No such command 'nope'"),
-        ("--nope", "No such option: --nope"),
-        ("demo --nope", "No such option: --nope"),
+        ("--nope", "No such option:? '?--nope"),
+        ("demo --nope", "No such option:? '?--nope"),
         ("demo --json=maybe", "--json"),
-        ("warm-up --nope", "No such option: --nope"),
+        ("warm-up --nope", "No such option:? '?--nope"),
         ("warm-up --json=maybe", "--json"),
         ("strategy", "--voters"),
         ("strategy --voters many", "--voters"),
@@ -103,7 +103,7 @@ def test_help_of_a_subcommand_has_an_example_and_the_common_options(subcommand):
 def test_bad_arguments_end_with_exit_code_2_and_no_traceback(words, complaint):
     done = in_process(*words.split())
     assert done.exit_code == 2
-    assert complaint in " ".join(done.output.split())
+    assert re.search(complaint, " ".join(done.output.split()))
     assert "Traceback" not in done.output
 
 

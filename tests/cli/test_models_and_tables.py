@@ -218,6 +218,8 @@ def test_what_skops_does_not_vouch_for_takes_trust(folder, tmp_path, model):
     io = pytest.importorskip("skops.io")
     path = tmp_path / "model.skops"
     io.dump(model.fit([[0.0], [1.0]], [0, 1]), path)
+    if not io.get_untrusted_types(file=path):
+        pytest.skip("this version of skops vouches for all of it")
     refused = run("inspect", path)
     assert refused.exit_code == 2
     assert "add --trust" in refused.output

@@ -115,7 +115,7 @@ def save_figure(ax: Axes, path: Path) -> None:
     """Write a drawing to a file whose ending is in `FIGURES`, whole or not at all."""
     picture = BytesIO()
     kind = path.suffix.lstrip(".").lower()
-    ax.get_figure(root=True).savefig(picture, format=kind)  # type: ignore[union-attr]
+    ax.figure.savefig(picture, format=kind)  # type: ignore[union-attr]
     write_atomically(str(path), [picture.getvalue()])
 
 
