@@ -392,7 +392,7 @@ def test_from_the_command_line(tmp_path):
         expected = np.asarray(model.predict(frame))
         if expected.ndim == 2:
             expected = expected[:, 1]
-        # Texts, for the reader of numbers in pandas 2 rounds the last digits.
+        # As texts, for the reader of numbers in pandas 2 rounds the last digits.
         got = pd.read_csv(answers, dtype=str)[column].to_numpy()
         if target is NUMBERS:
             np.testing.assert_allclose(got.astype(float), expected, rtol=1e-15)
