@@ -269,7 +269,8 @@ def test_no_kernel_of_the_forest_is_left_to_a_call_with_a_deadline(monkeypatch):
     monkeypatch.setattr(choice, "_spent", {})
     forest = random_forest(12, n_trees=3, depth=3, task="mean classes")
     StepEngine.warmed_up(forest, random_order(forest))
-    for what in ("batches", "few rows", "few rows of small trees"):
+    batches = forest.engine.named_by_kind("batches")
+    for what in (batches, "few rows", "few rows of small trees"):
         kernels = forest.engine.kernels(what, np.dtype(np.float32))
         assert not choice.plain_serves(kernels)
 

@@ -258,6 +258,10 @@ class Engine:
         """Return what kernels are called of which there are two, by size of trees."""
         return f"{what}, walked" if self._are_all_walked else what
 
+    def named_by_kind(self, what: str) -> str:
+        """Return what kernels are called that have only the parts that trees need."""
+        return f"{what}, {self._kind}"
+
     def plain_seconds(self, n_rows: int) -> float:
         """Return about how long the plain engine takes for so many rows."""
         return step_seconds(n_rows, self._n_levels)
@@ -291,14 +295,14 @@ class Engine:
         return self._row_arguments[dtype]
 
     @cached_property
-    def _are_all_walked(self) -> bool:
-        """Whether trees are so large that nothing is compiled for small ones."""
-        return are_all_walked(self.forest)
-
-    @cached_property
     def _kind(self) -> str:
         """The kind of kernels that batches of these trees need."""
         return expected_kind(self.forest)
+
+    @cached_property
+    def _are_all_walked(self) -> bool:
+        """Whether trees are so large that nothing is compiled for small ones."""
+        return are_all_walked(self.forest)
 
     @property
     def _masking(self) -> Callable[..., None]:
@@ -398,7 +402,7 @@ class Engine:
             kernels = self.kernels("few rows", rows.dtype)
             compiled = self._compiled_raw
         else:
-            kernels = self.kernels(f"batches, {self._kind}", rows.dtype)
+            kernels = self.kernels(self.named_by_kind("batches"), rows.dtype)
             compiled = self._compiled_raw
         if are_ready(kernels):
             return compiled(rows, n_threads)
@@ -500,7 +504,7 @@ class Engine:
             return self._found(rows, trees.find_leaves, n_threads), nodes
 
         seconds = self.plain_seconds(len(rows))
-        kernels = self.kernels(f"leaves, {self._kind}", rows.dtype)
+        kernels = self.kernels(self.named_by_kind("leaves"), rows.dtype)
         return either(kernels, seconds, compiled, plain)
 
     def _found(

@@ -45,7 +45,8 @@ def example_forest(
         left = np.where(is_inner, 2 * node + 1 + first, -1)
         right = np.where(is_inner, left + 1, -1)
         feature = np.where(is_inner, tree % 2, -1)
-        trees.append((feature, left, right, np.where(node % 2, -1.0, 1.0)))
+        value = (tree + 1.0) * np.where(node % 2, -1, 1)
+        trees.append((feature, left, right, value))
     feature, left, right, value = (
         np.concatenate(part) for part in zip(*trees, strict=True)
     )
